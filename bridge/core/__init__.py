@@ -1,0 +1,1 @@
+"""The pure core: it decides, and does no I/O. No await, clock, random, log or environment in here."""

@@ -1,0 +1,205 @@
+"""What the core speaks in: polls and records that come in, outcomes and batches that go out.
+
+Every object here is data. Objects on the hot path are msgspec Structs: a quarter of the cost of a dataclass, and the
+cost of a poll of one is nothing else (docs/performance.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from enum import Enum
+from functools import lru_cache, partial
+from itertools import chain, repeat
+from typing import Any, Final, NamedTuple, overload
+
+from msgspec import Struct
+
+
+class Unordered(Enum):
+    """The lane of events that need no order: each is released as it resolves, and none holds another."""
+
+    UNORDERED = "unordered"
+
+    def __repr__(self) -> str:
+        return "UNORDERED"
+
+
+UNORDERED: Final = Unordered.UNORDERED
+
+
+class Slice(NamedTuple):
+    """Events `start` to `stop` (exclusive) of a poll, all of one lane. `epoch` None means: whatever is current."""
+
+    lane: Hashable
+    start: int
+    stop: int
+    epoch: int | None = None
+
+
+class Poll(Struct, eq=False):
+    """What one fetch gave: `slices` cut `bodies` and `payloads` (same length) by lane. The core owns the lists."""
+
+    slices: list[Slice]
+    bodies: list[bytes]
+    payloads: list[Any]
+
+
+class Rejection(NamedTuple):
+    """Why a watcher refused an event: it is a dead letter by the time that anybody sees this."""
+
+    watcher: str
+    reason: str
+    attempts: int = 0
+    error: str = ""
+
+
+class AdvanceOutcome(Struct, frozen=True):
+    """How the watchers that owed an event resolved it; each is counted once."""
+
+    acked: int
+    failed: int
+    rejected: int = 0
+    rejections: tuple[Rejection, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """No reject, no failure, and at least one watcher acked."""
+        return self.acked > 0 and self.failed == 0 and self.rejected == 0
+
+
+@lru_cache(maxsize=4096)
+def outcome_of(acked: int, failed: int, rejected: int) -> AdvanceOutcome:
+    """An interned outcome: runs of equal outcome are joined by identity."""
+    return AdvanceOutcome(acked, failed, rejected)
+
+
+class AdvanceItem(NamedTuple):
+    """One resolved event: what the broker needs to settle it, and how it ended."""
+
+    broker_payload: Any
+    outcome: AdvanceOutcome
+
+
+_items = partial(tuple.__new__, AdvanceItem)  # twice the speed of AdvanceItem._make
+
+
+class AdvanceBatch(Sequence[AdvanceItem]):
+    """Resolved events of one lane in fan-out order, never empty, kept as runs of equal outcome.
+
+    An AdvanceItem is made only when somebody looks at it: a producer that needs the last offset alone reads
+    `last_payload`, one that settles by the message reads `runs`.
+    """
+
+    __slots__ = ("_length", "runs")
+
+    def __init__(self, runs: list[tuple[AdvanceOutcome, list[Any]]], length: int) -> None:
+        self.runs = runs
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[AdvanceItem]:
+        return chain.from_iterable(map(_items, zip(p, repeat(o))) for o, p in self.runs)
+
+    @overload
+    def __getitem__(self, index: int) -> AdvanceItem: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[AdvanceItem]: ...
+    def __getitem__(self, index: int | slice) -> AdvanceItem | Sequence[AdvanceItem]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        index %= self._length
+        for outcome, payloads in self.runs:
+            if index < len(payloads):
+                return AdvanceItem(payloads[index], outcome)
+            index -= len(payloads)
+        raise IndexError(index)
+
+    @property
+    def last_payload(self) -> Any:
+        return self.runs[-1][1][-1]
+
+    @property
+    def payloads(self) -> list[Any]:
+        """Every payload of the batch, in order."""
+        return self.runs[0][1] if len(self.runs) == 1 else [p for _, run in self.runs for p in run]
+
+    def __repr__(self) -> str:
+        return f"AdvanceBatch({[(o, len(p)) for o, p in self.runs]})"
+
+
+# Records: what a poll or a window of a Python watcher causes. They become rows of one commit -------------------------
+
+
+class Plan(Struct, frozen=True, eq=False):
+    """What a watcher's matches ask for; one object per watcher, shared by all its records.
+
+    `watcher` is the id that run keys are made of, `tags` a JSON object.
+    """
+
+    watcher: str
+    asset: str
+    target: str
+    job: str
+    tags: bytes = b"{}"
+    max_attempts: int = 5
+
+
+class Run(Struct, eq=False, gc=False):
+    """A run request to be. `params` is a JSON object, strict and complete; `n` the ordinal within its event."""
+
+    plan: Plan
+    payload: Any
+    body: bytes
+    params: bytes
+    n: int = 0
+
+
+class Reject(Struct, eq=False, gc=False):
+    """A dead letter to be. `watcher` is `*` where the bytes can't be read by anybody."""
+
+    watcher: str
+    payload: Any
+    body: bytes
+    reason: str
+    error: str = ""
+    attempts: int = 0
+
+
+class Attempt(Struct, eq=False, gc=False):
+    """A failed try that must survive a restart: written before the next try starts. `tries` counts this one too."""
+
+    watcher: str
+    payload: Any
+    tries: int
+    error: str = ""
+
+
+class Forget(Struct, eq=False, gc=False):
+    """The event resolved after failed tries: its attempts go, in the commit that resolves it."""
+
+    watcher: str
+    payload: Any
+
+
+Record = Run | Reject | Attempt | Forget
+
+
+class Fault(Struct, eq=False, gc=False):
+    """Why bytes could not be read: a reason from a short list (`malformed`, `encoding`, `too_deep`, ...) and words."""
+
+    reason: str
+    error: str
+
+
+class Routed(NamedTuple):
+    """A poll's verdicts, by index into the poll, ascending; both empty when nothing matched."""
+
+    hits: dict[int, list[Record]]
+    faults: dict[int, Fault]
+
+
+EVERY_WATCHER: Final = "*"

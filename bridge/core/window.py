@@ -1,0 +1,94 @@
+"""A Python watcher's window on one event: what it did between pulling the event and leaving it.
+
+    open ── derive(params)* ──┬─ leave() ───────────▶ acked, with what it derived
+                              ├─ fail(error) ───────▶ failed: what it derived is thrown away
+                              └─ reject(reason) ────▶ rejected, fixed: nothing that follows changes it,
+                                                      and what the window derives, before or after, is kept
+
+The window lives on the watchers' thread and decides nothing about the lane: its verdict goes back to the core.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from bridge.core.errors import IllegalStep
+
+VerdictKind = Literal["acked", "rejected", "failed", "returned"]
+
+
+class Verdict(Struct, eq=False, gc=False):
+    """How a try ended. `returned`: it was never opened, or we ended it; no attempt is spent.
+
+    `derived` holds a JSON object of params for each trigger event, in the order in which they were yielded.
+    """
+
+    kind: VerdictKind
+    derived: tuple[bytes, ...] = ()
+    reason: str = ""
+    error: str = ""
+
+
+SKIPPED = Verdict("acked")
+RETURNED = Verdict("returned")
+
+
+class Window:
+    """Open from the pull of an event until the next pull, or until the filter leaves."""
+
+    __slots__ = ("_derived", "_reason", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self._derived: list[bytes] | None = None
+        self._reason: str | None = None
+
+    def derive(self, params: bytes) -> None:
+        """A trigger event was yielded; `params` is what its run request will carry."""
+        self._require_open("yield")
+        if self._derived is None:
+            self._derived = []
+        self._derived.append(params)
+
+    def reject(self, reason: str) -> None:
+        """The event is refused for good. The first reason stays."""
+        self._require_open("reject")
+        if self._reason is None:
+            self._reason = reason
+
+    @property
+    def is_rejected(self) -> bool:
+        return self._reason is not None
+
+    def leave(self) -> Verdict:
+        """The watcher moved past the event."""
+        self._require_open("leave")
+        self.is_open = False
+        if self._reason is None and self._derived is None:
+            return SKIPPED
+        derived = tuple(self._derived or ())
+        if self._reason is not None:
+            return Verdict("rejected", derived, self._reason)
+        return Verdict("acked", derived)
+
+    def fail(self, error: str) -> Verdict:
+        """The try raised, cancelled itself or took too long. A reject before that stands."""
+        self._require_open("fail")
+        if self._reason is not None:
+            return self.leave()
+        self.is_open = False
+        return Verdict("failed", error=error)
+
+    def abandon(self) -> Verdict:
+        """We ended the try: as if it had never begun, unless it had rejected the event before."""
+        self._require_open("abandon")
+        if self._reason is not None:
+            return self.leave()
+        self.is_open = False
+        return RETURNED
+
+    def _require_open(self, what: str) -> None:
+        if not self.is_open:
+            raise IllegalStep(f"{what} on a window that is closed")

@@ -129,7 +129,10 @@ class RunRow(Struct, frozen=True, gc=False):
 
 
 class DeadLetterRow(Struct, frozen=True, gc=False):
-    """A message that somebody refused, whole. Unique by (watcher, source, identity). `headers`: JSON [[name, base64]]."""
+    """A message that somebody refused, whole. Unique by (watcher, source, identity).
+
+    `headers` is a JSON list of [name, base64 of the value].
+    """
 
     watcher: str
     stream: str

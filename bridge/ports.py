@@ -6,7 +6,7 @@ Each protocol is the least that its caller needs. Every implementation passes th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -273,7 +273,13 @@ class Store(Protocol):
     """
 
     async def commit(self, rows: Sequence[Row], commit_id: str) -> Receipt: ...
-    async def claim(self, target: str, limit: int, lease: float, limits: Mapping[str, int]) -> list[Claim]: ...
+    async def claim(self, target: str, limit: int, lease: float) -> list[Claim]:
+        """Leases up to `limit` runs of a target for `lease` seconds, oldest first; paused watchers are left out.
+
+        A row whose lease ran out is claimed again, with a higher epoch and `ambiguous` set.
+        """
+        ...
+
     async def attempts(self, source: str) -> dict[tuple[str, str], int]:
         """Failed tries that an earlier life wrote: (watcher, identity) -> tries."""
         ...
@@ -286,6 +292,19 @@ class Store(Protocol):
 
     async def prune(self) -> int: ...
     async def aclose(self, *, clean: bool) -> None: ...
+
+
+class Committer(Protocol):
+    """Group commit: whatever is submitted while one commit runs goes into the next, in order.
+
+    `submit` never blocks and never fails; `confirmed` is called on the loop, in the turn in which the commit was
+    confirmed. A store that is away only makes it later. What is submitted is bounded by its callers' own limits.
+    `rows` may be a function, called on the store's thread just before the commit.
+    """
+
+    def submit(
+        self, rows: Sequence[Row] | Callable[[], Sequence[Row]], confirmed: Callable[[Receipt], None]
+    ) -> None: ...
 
 
 # Target --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,320 @@
+"""One stream group: who owes which event, when it is resolved, and when the broker may be told.
+
+This object owns the whole state of a group. It is called from one loop, so every call is atomic; what must be done
+comes back as commands, a few per poll. Its rules (numbers as in docs/semantics.md):
+
+- The set that owes an event is fixed when its poll is admitted (5).
+- An event resolves once every owing watcher is done with it *and* what it caused is confirmed durable (9, 28).
+- A lane gives away its contiguous resolved prefix, one batch at a time; unordered events go as they resolve (19-21).
+- What carries an older epoch (a dead lane, a dead ticket, an old slice) changes nothing (22).
+- Each failed try is written before the next begins, and a spent budget rejects (15). A try that we ended costs
+  nothing (13).
+- Limits pause, and never drop (17).
+
+Time comes in as `now` (monotonic seconds); `wake_at` says when `time_passed` has something to do. `release.py` has the
+lanes and what may be settled, `tries.py` the Python watchers; here is what ties them together.
+
+    received ─▶ admit ─┬─ nobody has anything to say ────────────────────────────────┐
+                       ├─ hits, faults ─▶ Persist ─▶ persisted ──────────────────────┤
+                       └─ Python watchers ─▶ hand_over ─▶ returned ─▶ (Persist ─▶ …) ┴─▶ Advance ─▶ advanced
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Literal
+
+from bridge.core import admission
+from bridge.core.commands import Advance, Command, Limits, Outbox, Tally, Timers, Token
+from bridge.core.errors import IllegalStep
+from bridge.core.lane import Lane, Span
+from bridge.core.model import (
+    EVERY_WATCHER,
+    AdvanceBatch,
+    Poll,
+    Record,
+    Reject,
+    Routed,
+    Run,
+    Slice,
+    outcome_of,
+)
+from bridge.core.release import Outlet
+from bridge.core.seat import Binding, Seat, Ticket
+from bridge.core.tries import Prior, Tries
+from bridge.core.window import Verdict
+
+
+class StreamGroup:
+    """See the head of the file. Methods return the commands that follow; an illegal step raises and changes nothing."""
+
+    def __init__(
+        self, declared: int, limits: Limits, *, seats: Iterable[Seat] = (), prior: Prior | None = None
+    ) -> None:
+        """`declared`: how many declarative watchers. `prior(watcher, payload)`: tries that failed before."""
+        self.declared = declared
+        self.tally = Tally()
+        self.is_stopping = False
+        self._outbox = Outbox()
+        self._timers = Timers()
+        self._outlet = Outlet(limits, self._outbox, self._timers, self.tally)
+        self._tries = Tries(limits, self._outlet, self._outbox, self._timers, prior)
+        for seat in seats:
+            self.join(seat)
+
+    # What it looks like from outside ---------------------------------------------------------------------------------
+
+    @property
+    def seats(self) -> dict[str, Seat]:
+        return self._tries.seats
+
+    @property
+    def outstanding(self) -> int:
+        """Events admitted and not settled."""
+        return self._outlet.outstanding
+
+    @property
+    def retrying(self) -> int:
+        """Events that rest between two tries."""
+        return self._outlet.retrying
+
+    @property
+    def is_paused(self) -> bool:
+        """The stream is full: nothing more should be asked of the broker."""
+        return self._outlet.is_paused
+
+    @property
+    def has_paused_lanes(self) -> bool:
+        return self._outlet.paused_lanes > 0
+
+    @property
+    def failure(self) -> str | None:
+        """Why the group can't go on."""
+        return self._outlet.failure
+
+    @property
+    def is_settled(self) -> bool:
+        """No commit and no advance is under way, or waits to be repeated: after `stop`, the end."""
+        return not (self._tries.committing or self._outlet.advancing or self._outlet.repeating)
+
+    @property
+    def wake_at(self) -> float | None:
+        """When `time_passed` has something to do."""
+        return self._timers.next
+
+    def unsettled(self) -> list[tuple[Hashable, list[Any]]]:
+        """Payloads by lane that may go back to the broker: everything that was not given away."""
+        lanes = self._outlet.lanes.values()
+        return [(lane.key, left) for lane in lanes if not lane.internal and (left := lane.unsettled())]
+
+    # The audience ----------------------------------------------------------------------------------------------------
+
+    def join(self, seat: Seat) -> None:
+        """A Python watcher owes every poll that is admitted from now on."""
+        self._tries.join(seat)
+
+    def retire(self, seat: Seat, now: float) -> list[Command]:
+        """It was removed: it owes nothing new, and finishes what it owes until somebody says `expel`."""
+        self._tries.require(seat)
+        self._tries.retire(seat, now)
+        return self._outbox.drain()
+
+    def expel(self, seat: Seat, reason: str) -> list[Command]:
+        """It is out of time or can't run: what it still owes becomes dead letters with `reason`."""
+        self._tries.require(seat)
+        self._tries.expel(seat, reason)
+        self._outlet.mark_stream()
+        return self._outbox.drain()
+
+    def abandon(self, seat: Seat) -> list[Command]:
+        """We ended its tries (its task is gone): no outcome, no attempt spent, and later again."""
+        self._tries.require(seat)
+        self._tries.give_back(seat)
+        return self._outbox.drain()
+
+    # Admit -----------------------------------------------------------------------------------------------------------
+
+    def admit(self, poll: Poll, routed: Routed) -> list[Command]:
+        """A poll came in and was routed: everybody who is in the group owes it."""
+        seats = self._tries.audience
+        return self._admit(poll, routed, seats, admission.Audience(self.declared, len(seats)), internal=False)
+
+    def admit_replay(self, poll: Poll, routed: Routed, seats: Sequence[Seat]) -> list[Command]:
+        """A dead letter is read again, on a lane of its own: `seats` and the watchers of `routed`'s records owe it."""
+        declared = max(map(len, routed.hits.values()), default=0)
+        return self._admit(poll, routed, seats, admission.Audience(declared, len(seats)), internal=True)
+
+    def _admit(
+        self, poll: Poll, routed: Routed, seats: Sequence[Seat], audience: admission.Audience, *, internal: bool
+    ) -> list[Command]:
+        if self.is_stopping:
+            raise IllegalStep("a poll after stop")
+        self._count(poll, routed)
+        if seats or routed.hits or routed.faults:
+            self._admit_marked(poll, routed, seats, audience, internal)
+        else:
+            self._admit_plain(poll, audience, internal)
+        self._outlet.mark_stream()
+        return self._outbox.drain()
+
+    def _count(self, poll: Poll, routed: Routed) -> None:
+        tally = self.tally
+        tally.received += len(poll.bodies)
+        tally.faults += len(routed.faults)
+        tally.unmatched += len(poll.bodies) - len(routed.hits) - len(routed.faults)
+        matched = tally.matched
+        for records in routed.hits.values():
+            for record in records:
+                if type(record) is Run:
+                    watcher = record.plan.watcher
+                    matched[watcher] = matched.get(watcher, 0) + 1
+
+    def _admit_plain(self, poll: Poll, audience: admission.Audience, internal: bool) -> None:
+        """Nobody has anything to say: the whole poll is resolved as it comes in."""
+        outcome = outcome_of(audience.size, 0, 0)
+        for piece in poll.slices:
+            lane = self._outlet.lane_of(piece, internal)
+            if lane is None:
+                continue
+            if piece.stop - piece.start == len(poll.payloads):
+                payloads, bodies = poll.payloads, poll.bodies
+            else:
+                payloads, bodies = poll.payloads[piece.start : piece.stop], poll.bodies[piece.start : piece.stop]
+            self._outlet.pass_through(lane, outcome, payloads, sum(map(len, bodies)))
+
+    def _admit_marked(
+        self, poll: Poll, routed: Routed, seats: Sequence[Seat], audience: admission.Audience, internal: bool
+    ) -> None:
+        marks = admission.marks_of(routed, audience)
+        tokens: list[Token] = []
+        stale: set[int] = set()
+        for piece in poll.slices:
+            lane = self._outlet.lane_of(piece, internal)
+            if lane is None:
+                stale.update(range(piece.start, piece.stop))
+                continue
+            if seats:
+                spans = self._owed_slice(lane, poll, piece, routed, marks, audience, tokens, seats)
+            else:
+                spans = admission.cut(lane, poll, piece, marks, audience)
+                tokens += [s for s in spans if s.pending]
+            self._outlet.admit(lane, spans)
+        if tokens:
+            self._tries.persist(tokens, _records(poll, routed, stale))
+
+    def _owed_slice(
+        self,
+        lane: Lane,
+        poll: Poll,
+        piece: Slice,
+        routed: Routed,
+        marks: admission.Marks,
+        audience: admission.Audience,
+        tokens: list[Token],
+        seats: Sequence[Seat],
+    ) -> list[Span]:
+        """Python watchers owe the slice: every event is a span of its own, queued for each of them."""
+        spans: list[Span] = []
+        owed: list[Span] = []
+        for i in range(piece.start, piece.stop):
+            span = admission.single(lane, poll, i, marks, routed, audience)
+            spans.append(span)
+            if i not in routed.faults:  # else nobody can read it, and no queue sees it
+                owed.append(span)
+            if i in routed.hits or i in routed.faults:
+                tokens.append(span)
+        self._tries.owe(seats, owed)
+        return spans
+
+    # Python watchers -------------------------------------------------------------------------------------------------
+
+    def hand_over(self, seat: Seat, limit: int) -> list[Ticket]:
+        """The seat's next batch of tries, one batch at a time. Empty: there is nothing, and a Wake will follow."""
+        self._tries.require(seat)
+        if seat.open:
+            raise IllegalStep(f"watcher {seat.id!r} still holds {seat.open} tickets")
+        return [] if self.is_stopping else seat.pull(limit)
+
+    def returned(self, seat: Seat, verdicts: Sequence[tuple[Ticket, Verdict]], now: float) -> list[Command]:
+        """Tries ended. A verdict on a ticket that is not current any more changes nothing."""
+        self._tries.returned(seat, verdicts, now)
+        self._outlet.mark_stream()
+        return self._outbox.drain()
+
+    # Durable ---------------------------------------------------------------------------------------------------------
+
+    def persisted(self, tokens: Sequence[Token], now: float) -> list[Command]:
+        """What hung on these tokens is durable. A token of a dead lane changes nothing."""
+        self._tries.committing -= len(tokens)
+        for token in tokens:
+            if isinstance(token, Binding):
+                self._tries.confirmed(token, now)
+            elif token.lane.live:
+                self._outlet.done(token)
+        return self._outbox.drain()
+
+    # Settled ---------------------------------------------------------------------------------------------------------
+
+    def advanced(self, advances: Sequence[Advance]) -> list[Command]:
+        """The broker was told."""
+        self._outlet.advanced(advances)
+        return self._after_lanes()
+
+    def advance_failed(
+        self, advance: Advance, kind: Literal["transient", "moved", "fatal"], reason: str, now: float
+    ) -> list[Command]:
+        """The broker was not told: try again in order, drop the lane quietly, or end the group."""
+        self._outlet.advance_failed(advance, kind, reason, now)
+        if self._outlet.failure is not None:
+            self.is_stopping = True
+        return self._after_lanes()
+
+    def assigned(self, key: Hashable) -> tuple[int, list[Command]]:
+        """The lane is ours from now on, with this epoch. What an earlier assignment left is dropped."""
+        epoch = self._outlet.assigned(key)
+        return epoch, self._after_lanes()
+
+    def revoked(self, keys: Iterable[Hashable]) -> tuple[list[tuple[Hashable, AdvanceBatch]], list[Command]]:
+        """The lanes are gone. What was resolved and not yet given away comes back, for a last settlement."""
+        return self._outlet.revoked(keys), self._after_lanes()
+
+    def _after_lanes(self) -> list[Command]:
+        killed = self._outlet.killed
+        if killed:
+            self._outlet.killed = []
+            self._tries.forget_lanes(killed)
+        self._outlet.mark_stream()
+        return self._outbox.drain()
+
+    # Time and the end ------------------------------------------------------------------------------------------------
+
+    def time_passed(self, now: float) -> list[Command]:
+        """Retries that are due: of a try, for one watcher alone, or of an advance."""
+        while (due := self._timers.pop(now)) is not None:
+            seat, what = due
+            if isinstance(what, Advance):
+                self._outlet.repeat(what)
+            elif seat is not None:
+                self._tries.due(seat, what)
+        self._outlet.mark_stream()
+        return self._outbox.drain()
+
+    def stop(self) -> list[Command]:
+        """No more polls and tries; what is resolved, or will be by a commit under way, is still advanced."""
+        self.is_stopping = True
+        for seat in self.seats.values():
+            self._tries.give_back(seat)
+        return self._outbox.drain()
+
+
+def _records(poll: Poll, routed: Routed, stale: set[int]) -> list[Record]:
+    """All that a poll caused, for one transaction. A stale slice caused nothing: it comes again."""
+    records: list[Record] = [
+        Reject(EVERY_WATCHER, poll.payloads[i], poll.bodies[i], fault.reason, fault.error)
+        for i, fault in routed.faults.items()
+        if i not in stale
+    ]
+    for i, found in routed.hits.items():
+        if i not in stale:
+            records += found
+    return records

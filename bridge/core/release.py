@@ -1,0 +1,250 @@
+"""Outlet: the lanes of a group, what may be settled of them, and what the limits say.
+
+It knows nothing of watchers. A span is put into its lane (`append`), resolves (`resolved`), is given away in an
+`Advance`, and leaves when the broker was told. Pausing follows from what is outstanding.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Literal
+
+from bridge.core.commands import Advance, Limits, Outbox, PauseLane, ResumeLane, StopGroup, Tally, Timers
+from bridge.core.lane import Lane, Span, Taken, UnorderedLane
+from bridge.core.model import UNORDERED, AdvanceBatch, AdvanceOutcome, Slice
+
+
+class Outlet:
+    """See the head of the file. `killed` collects lanes that died in this call, for whoever holds tries of them."""
+
+    def __init__(self, limits: Limits, outbox: Outbox, timers: Timers, tally: Tally) -> None:
+        self.limits = limits
+        self.lanes: dict[Hashable, Lane] = {}
+        self.outstanding = self.size = self.retrying = 0
+        self.advancing = self.repeating = 0
+        self.is_paused = False
+        self.paused_lanes = 0
+        self.failure: str | None = None
+        self.killed: list[Lane] = []
+        self._outbox = outbox
+        self._timers = timers
+        self._tally = tally
+        self._epoch = 0
+        self._waiting: deque[Lane | Advance] = deque()
+
+    # Coming in -------------------------------------------------------------------------------------------------------
+
+    def lane_of(self, piece: Slice, internal: bool) -> Lane | None:
+        """The lane of a slice, made when it is new; None if the slice is of an older epoch."""
+        lane = self.lanes.get(piece.lane)
+        if piece.epoch is not None and (lane is None or lane.epoch != piece.epoch):
+            self._tally.stale += piece.stop - piece.start
+            return None
+        return lane if lane is not None else self._open(piece.lane, internal=internal)
+
+    def _open(self, key: Hashable, *, pinned: bool = False, internal: bool = False) -> Lane:
+        self._epoch += 1
+        kind = UnorderedLane if key is UNORDERED else Lane
+        lane = self.lanes[key] = kind(key, self._epoch, pinned, internal)
+        return lane
+
+    def occupy(self, lane: Lane, length: int, size: int) -> None:
+        """`length` events of `size` bytes are outstanding from now on."""
+        lane.outstanding += length
+        lane.size += size
+        self.outstanding += length
+        self.size += size
+
+    def pass_through(self, lane: Lane, outcome: AdvanceOutcome, payloads: list[object], size: int) -> None:
+        """The hot path: a slice that is resolved at once. On an idle lane it goes straight out."""
+        length = len(payloads)
+        self.occupy(lane, length, size)
+        limits = self.limits
+        fits = lane.ordered or length <= limits.advance_max
+        if lane.is_idle and fits and self.advancing < limits.max_advancing:
+            self._send(Advance(lane, Taken(AdvanceBatch([(outcome, payloads)], length), size)))
+        else:
+            lane.append(Span(lane, payloads, size, 0, outcome.acked))
+            self.release(lane)
+        self.mark_lane(lane)
+
+    def admit(self, lane: Lane, spans: Sequence[Span]) -> None:
+        """Spans of one slice, in order."""
+        for span in spans:
+            self.occupy(lane, len(span.payloads), span.size)
+            lane.append(span)
+        self.release(lane)
+        self.mark_lane(lane)
+
+    # Going out -------------------------------------------------------------------------------------------------------
+
+    def done(self, span: Span) -> None:
+        """One of those who owed the span is done with it; the last one resolves it."""
+        span.pending -= 1
+        if not span.pending:
+            span.body = b""
+            if span.lane.resolved(span):
+                self.release(span.lane)
+
+    def release(self, lane: Lane) -> None:
+        """Gives away what the lane may settle now, as far as `max_advancing` allows."""
+        limits = self.limits
+        while lane.live:
+            if self.advancing >= limits.max_advancing:
+                if not lane.waits:
+                    lane.waits = True
+                    self._waiting.append(lane)
+                return
+            taken = lane.take(limits.advance_max)
+            if taken is None:
+                return
+            self._send(Advance(lane, taken))
+
+    def _send(self, advance: Advance) -> None:
+        advance.lane.advancing += 1
+        self.advancing += 1
+        self._outbox.append(advance)
+
+    def advanced(self, advances: Sequence[Advance]) -> None:
+        """The broker was told."""
+        self.advancing -= len(advances)
+        for advance in advances:
+            lane = advance.lane
+            lane.advancing -= 1
+            if not lane.live:
+                continue
+            length = len(advance.batch)
+            self._vacate(lane, length, advance.taken.size)
+            self._tally.settled += length
+            if advance.taken.has_failed and lane.ordered:
+                self.kill(lane)  # what lies behind comes again from the broker, in order
+                continue
+            self.release(lane)
+            self.mark_lane(lane)
+            if not lane.outstanding and not lane.pinned:
+                lane.live = False  # ordering keys are unbounded: a drained lane costs nothing
+                del self.lanes[lane.key]
+        self._next()
+
+    def advance_failed(
+        self, advance: Advance, kind: Literal["transient", "moved", "fatal"], reason: str, now: float
+    ) -> None:
+        """The broker was not told: try again in order, drop the lane quietly, or end the group."""
+        self.advancing -= 1
+        advance.attempts += 1
+        lane = advance.lane
+        if not lane.live:
+            lane.advancing -= 1
+        elif kind == "moved":
+            lane.advancing -= 1
+            self.kill(lane)
+        elif kind == "fatal" or advance.attempts >= self.limits.advance_attempts:
+            lane.advancing -= 1
+            self.failure = reason
+            self._outbox.append(StopGroup(reason))
+            self.kill(lane)
+        else:
+            self.repeating += 1
+            self._timers.arm(now + self.limits.advance_retry.after(advance.attempts), None, advance)
+        self._next()
+
+    def repeat(self, advance: Advance) -> None:
+        """The delay of an advance that failed is over."""
+        if not advance.lane.live:
+            self.repeating -= 1
+            advance.lane.advancing -= 1
+        elif self.advancing >= self.limits.max_advancing:
+            self._waiting.append(advance)
+        else:
+            self.repeating -= 1
+            self.advancing += 1
+            self._outbox.append(advance)
+
+    def _next(self) -> None:
+        """Lanes and repeated advances that `max_advancing` held back, first come first served."""
+        while self._waiting and self.advancing < self.limits.max_advancing:
+            waiting = self._waiting.popleft()
+            if isinstance(waiting, Advance):
+                self.repeat(waiting)
+            else:
+                waiting.waits = False
+                self.release(waiting)
+
+    # Ownership -------------------------------------------------------------------------------------------------------
+
+    def assigned(self, key: Hashable) -> int:
+        """The lane is ours from now on: its epoch. What an earlier assignment left is dropped."""
+        old = self.lanes.get(key)
+        if old is not None:
+            self.kill(old)
+        return self._open(key, pinned=True).epoch
+
+    def revoked(self, keys: Iterable[Hashable]) -> list[tuple[Hashable, AdvanceBatch]]:
+        """The lanes are gone. Returns what was resolved and not yet given away, for a last settlement."""
+        last: list[tuple[Hashable, AdvanceBatch]] = []
+        for key in keys:
+            lane = self.lanes.get(key)
+            if lane is None:
+                continue
+            in_flight, lane.advancing = lane.advancing, 0
+            taken = lane.take(max(1, lane.outstanding))
+            lane.advancing = in_flight
+            if taken is not None and not taken.has_failed:
+                self._vacate(lane, len(taken.batch), taken.size)
+                self._tally.settled += len(taken.batch)
+                last.append((key, taken.batch))
+            self.kill(lane)
+        return last
+
+    def kill(self, lane: Lane) -> None:
+        """Nothing that still holds the lane may change anything from now on."""
+        lane.live = False
+        if self.lanes.get(lane.key) is lane:
+            del self.lanes[lane.key]
+        self._tally.dropped += lane.outstanding
+        self.outstanding -= lane.outstanding
+        self.size -= lane.size
+        if lane.paused:
+            self.paused_lanes -= 1
+        lane.head = lane.tail = None
+        self.killed.append(lane)
+
+    # Limits ----------------------------------------------------------------------------------------------------------
+
+    def _vacate(self, lane: Lane, length: int, size: int) -> None:
+        lane.outstanding -= length
+        lane.size -= size
+        self.outstanding -= length
+        self.size -= size
+
+    def mark_lane(self, lane: Lane) -> None:
+        """An ordered lane pauses at its share of the stream and resumes at half of it."""
+        if not lane.ordered or lane.internal:
+            return
+        most = self.limits.lane_max
+        if not lane.paused and lane.outstanding >= most:
+            lane.paused = True
+            self.paused_lanes += 1
+            self._outbox.append(PauseLane(lane.key))
+        elif lane.paused and lane.outstanding <= most // 2:
+            lane.paused = False
+            self.paused_lanes -= 1
+            self._outbox.append(ResumeLane(lane.key))
+
+    def mark_stream(self) -> None:
+        """Pauses at any limit, resumes when all are at half or less. Events that rest are counted apart."""
+        limits = self.limits
+        used = self.outstanding - self.retrying
+        if not self.is_paused:
+            self.is_paused = (
+                used >= limits.max_outstanding
+                or self.size >= limits.max_outstanding_bytes
+                or self.retrying >= limits.max_retrying
+            )
+        else:
+            self.is_paused = (
+                used > limits.max_outstanding // 2
+                or self.size > limits.max_outstanding_bytes // 2
+                or self.retrying > limits.max_retrying // 2
+            )

@@ -86,6 +86,13 @@ class Producer(Protocol):
 
 
 @runtime_checkable
+class TakesLanes(Protocol):
+    """Optional: a producer whose lanes come and go. Called once, before its stream is opened."""
+
+    def take_lanes(self, lanes: Lanes) -> None: ...
+
+
+@runtime_checkable
 class AdvancesLanes(Protocol):
     """Optional: one call for all lanes that are ready, which is what brokers really have."""
 

@@ -165,15 +165,17 @@ class Message(NamedTuple):
     attempt: int
 
 
-class OpenWindow(Protocol):
-    """What the runtime puts in scope while a filter holds an event."""
+class Desk(Protocol):
+    """What the runtime puts in scope of a filter: the event on it, if there is one."""
 
     @property
-    def message(self) -> Message: ...
-    def reject(self, reason: str) -> None: ...
+    def message(self) -> Message | None: ...
+    def reject(self, reason: str) -> bool:
+        """False when no event is held."""
+        ...
 
 
-open_window: ContextVar[OpenWindow | None] = ContextVar("headrace_open_window", default=None)
+desk: ContextVar[Desk | None] = ContextVar("headrace_desk", default=None)
 
 
 def reject_shared_stream_event(reason: str | None = None) -> None:
@@ -182,14 +184,12 @@ def reject_shared_stream_event(reason: str | None = None) -> None:
     Anywhere else (between events, in `run()`, on a stream without settlement, from another task) there is nothing to
     refuse: it logs a warning and does nothing.
     """
-    window = open_window.get()
-    if window is None:
+    mine = desk.get()
+    if mine is None or not mine.reject(reason or "rejected"):
         log.warning("reject_shared_stream_event outside an event, ignored", reason=reason)
-        return
-    window.reject(reason or "rejected")
 
 
 def current_message() -> Message | None:
     """The message behind the event that the calling filter holds; None between events."""
-    window = open_window.get()
-    return window.message if window is not None else None
+    mine = desk.get()
+    return mine.message if mine is not None else None

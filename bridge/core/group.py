@@ -139,9 +139,10 @@ class StreamGroup:
         seats = self._tries.audience
         return self._admit(poll, routed, seats, admission.Audience(self.declared, len(seats)), internal=False)
 
-    def admit_replay(self, poll: Poll, routed: Routed, seats: Sequence[Seat]) -> list[Command]:
-        """A dead letter is read again, on a lane of its own: `seats` and the watchers of `routed`'s records owe it."""
-        declared = max(map(len, routed.hits.values()), default=0)
+    def admit_replay(self, poll: Poll, records: list[Record], seats: Sequence[Seat]) -> list[Command]:
+        """A dead letter is read again, on a lane of its own: `seats` and the watchers of its `records` owe it."""
+        declared = len(records)
+        routed = Routed({0: records} if records else {}, {})
         return self._admit(poll, routed, seats, admission.Audience(declared, len(seats)), internal=True)
 
     def _admit(

@@ -40,10 +40,7 @@ class Round:
 
     def pull(self) -> Ticket | None:
         """The filter moves past what it holds and takes the next event. None: the batch is over."""
-        ticket = self.ticket
-        if ticket is not None and self.window is not None:
-            self.ticket = None
-            self.verdicts.append((ticket, self.window.leave()))
+        self.leave()
         while self._left:
             ticket = self._left.popleft()
             if ticket.is_current and not (self._broken and ticket.span.lane in self._broken):
@@ -51,6 +48,13 @@ class Round:
                 return ticket
             self.verdicts.append((ticket, RETURNED))
         return None
+
+    def leave(self) -> None:
+        """The filter moves past what it holds, if anything."""
+        ticket = self.ticket
+        if ticket is not None and self.window is not None:
+            self.ticket = None
+            self.verdicts.append((ticket, self.window.leave()))
 
     def fail(self, error: str) -> None:
         """The try raised, cancelled itself or took too long."""

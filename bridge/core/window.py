@@ -38,12 +38,13 @@ RETURNED = Verdict("returned")
 class Window:
     """Open from the pull of an event until the next pull, or until the filter leaves."""
 
-    __slots__ = ("_derived", "_reason", "is_open")
+    __slots__ = ("_derived", "_error", "_reason", "is_open")
 
     def __init__(self) -> None:
         self.is_open = True
         self._derived: list[bytes] | None = None
         self._reason: str | None = None
+        self._error = ""
 
     def derive(self, params: bytes) -> None:
         """A trigger event was yielded; `params` is what its run request will carry."""
@@ -52,11 +53,11 @@ class Window:
             self._derived = []
         self._derived.append(params)
 
-    def reject(self, reason: str) -> None:
+    def reject(self, reason: str, error: str = "") -> None:
         """The event is refused for good. The first reason stays."""
         self._require_open("reject")
         if self._reason is None:
-            self._reason = reason
+            self._reason, self._error = reason, error
 
     @property
     def is_rejected(self) -> bool:
@@ -70,7 +71,7 @@ class Window:
             return SKIPPED
         derived = tuple(self._derived or ())
         if self._reason is not None:
-            return Verdict("rejected", derived, self._reason)
+            return Verdict("rejected", derived, self._reason, self._error)
         return Verdict("acked", derived)
 
     def fail(self, error: str) -> Verdict:

@@ -1,0 +1,230 @@
+"""The process: streams, store, watchers and dispatcher from start to a stop within one deadline.
+
+A stop has one deadline, cut into a share for each step; a step that is done early leaves its time to those after it:
+
+    60 %  streams: no more polls and tries, what is resolved is advanced, the rest goes back to the broker
+    25 %  dispatcher: launches in flight end, no new ones begin
+    15 %  the last commits, then the store is closed with a clean end
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from bridge.core.errors import StoreUnavailable
+from bridge.ports import Clock, Intent, Store
+from bridge.runtime.dispatcher import Dispatcher
+from bridge.runtime.persister import Persister
+from bridge.runtime.supervisor import Services, StreamSpec, StreamSupervisor
+from bridge.runtime.watchers import Watchers
+
+log = structlog.get_logger("headrace.process")
+
+EXIT_OK: Final = 0
+EXIT_UNFINISHED: Final = 4
+"""The stop's deadline ran out: nothing is lost, some work comes again."""
+EXIT_WATCHERS: Final = 70
+"""Too many threads were left behind by code that held them."""
+
+LAG_EVERY: Final = 0.5
+PRUNE_EVERY: Final = 3600.0
+INTENTS_EVERY: Final = 0.5
+
+
+class ProcessSpec(Struct, frozen=True, eq=False):
+    """`stop_timeout` and `heartbeat` in seconds; `disabled` are ids of watchers that somebody disabled earlier."""
+
+    streams: Sequence[StreamSpec]
+    disabled: frozenset[str]
+    heartbeat: float
+    stop_timeout: float
+
+
+class Process:
+    """See the head of the file."""
+
+    def __init__(
+        self,
+        spec: ProcessSpec,
+        store: Store,
+        persister: Persister,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        roll: Callable[[], float],
+    ) -> None:
+        self.spec = spec
+        self.loop_lag = 0.0
+        self._store = store
+        self._persister = persister
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._stopping = asyncio.Event()
+        self._exit_code = EXIT_OK
+        self.watchers = Watchers(roll, self._exhausted)
+        services = Services(store, persister, self.watchers, clock, roll, self._runs_stored)
+        self.streams = [StreamSupervisor(s, services, spec.disabled) for s in spec.streams]
+        self._began = clock.monotonic()
+
+    def request_stop(self) -> None:
+        """Begins the stop; called again it changes nothing."""
+        self._stopping.set()
+
+    async def run(self) -> int:
+        """Until `request_stop`, or until it can't go on. Returns the exit code."""
+        persisting = asyncio.create_task(self._persister.run(), name="persister")
+        dispatching = asyncio.create_task(self._dispatcher.run(), name="dispatcher")
+        keeping = [
+            asyncio.create_task(work, name=name)
+            for name, work in {
+                "watch": self.watchers.watch(),
+                "lag": self._measure_lag(),
+                "heartbeat": self._every(self.spec.heartbeat, self._beat),
+                "intents": self._every(INTENTS_EVERY, self._take_intents),
+                "prune": self._every(PRUNE_EVERY, self._prune),
+            }.items()
+        ]
+        polling = [asyncio.create_task(s.run(), name=f"stream[{s.spec.name}]") for s in self.streams]
+        essential = [persisting, dispatching, *keeping, *polling]
+        stop = asyncio.create_task(self._stopping.wait())
+        done, _ = await asyncio.wait([stop, *essential], return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {stop}:
+            log.error("a part of the process ended by itself", part=task.get_name(), error=repr(task.exception()))
+            self._exit_code = self._exit_code or 1
+        stop.cancel()
+        await self._stop(polling, dispatching, keeping, persisting)
+        return self._exit_code
+
+    async def _stop(
+        self,
+        polling: Sequence[asyncio.Task[None]],
+        dispatching: asyncio.Task[None],
+        keeping: Sequence[asyncio.Task[None]],
+        persisting: asyncio.Task[None],
+    ) -> None:
+        ends_at = self._clock.monotonic() + self.spec.stop_timeout
+        log.info("stopping", timeout=self.spec.stop_timeout)
+
+        def share(part: float) -> float:
+            return max(0.1, (ends_at - self._clock.monotonic()) * part)
+
+        for task in polling:
+            task.cancel()
+        await _gone(polling, share(0.2))
+        finished = await asyncio.gather(*(s.stop(share(0.6)) for s in self.streams))
+        await self._dispatcher.stop(share(0.625))
+        dispatching.cancel()
+        for task in keeping:
+            task.cancel()
+        await _gone([dispatching, *keeping], share(0.2))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._persister.drained(), share(0.6))
+        clean = all(finished) and self._persister.is_idle
+        persisting.cancel()
+        self.watchers.stop()
+        with suppress(StoreUnavailable, TimeoutError):
+            await asyncio.wait_for(self._store.aclose(clean=clean), share(1.0))
+        if not clean:
+            log.warning("stopped before everything was settled: it comes again")
+            self._exit_code = self._exit_code or EXIT_UNFINISHED
+        log.info("stopped", exit_code=self._exit_code)
+
+    def _exhausted(self) -> None:
+        self._exit_code = EXIT_WATCHERS
+        self._stopping.set()
+
+    def _runs_stored(self, targets: Iterable[str]) -> None:
+        for target in targets:
+            self._dispatcher.wake(target)
+
+    # Regular work -----------------------------------------------------------------------------------------------------
+
+    async def _every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Again and again; a store that is away makes it wait for its next turn."""
+        while True:
+            try:
+                await work()
+            except StoreUnavailable as error:
+                log.warning("skipped while the store is away", work=work.__name__, reason=str(error))
+            await self._clock.sleep(seconds)
+
+    async def _measure_lag(self) -> None:
+        while True:
+            before = self._clock.monotonic()
+            await self._clock.sleep(LAG_EVERY)
+            self.loop_lag = max(0.0, self._clock.monotonic() - before - LAG_EVERY)
+            if self.loop_lag > 1.0:
+                log.warning("the main loop stood still", lag=round(self.loop_lag, 2))
+
+    async def _beat(self) -> None:
+        await self._store.heartbeat(msgspec.json.encode(self.status()))
+
+    async def _prune(self) -> None:
+        removed = await self._store.prune()
+        if removed:
+            log.info("pruned", rows=removed)
+
+    async def _take_intents(self) -> None:
+        for intent in await self._store.take_intents():
+            self._act_on(intent)
+        for stream in self.streams:
+            await stream.replay()
+
+    def _act_on(self, intent: Intent) -> None:
+        log.info("intent", kind=intent.kind, watcher=intent.watcher)
+        for stream in self.streams:
+            if intent.kind == "disable":
+                stream.disable(intent.watcher)
+            elif intent.kind == "enable":
+                stream.enable(intent.watcher)
+
+    # For people -------------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, object]:
+        """What an instance tells of itself with each heartbeat."""
+        now = self._clock.monotonic()
+        streams = {s.spec.name: s.status(now) for s in self.streams}
+        return {
+            "uptime": round(now - self._began, 1),
+            "healthy": self._persister.trouble is None and all(s["trouble"] is None for s in streams.values()),
+            "store": {
+                "trouble": self._persister.trouble,
+                "commits": self._persister.commits,
+                "rows": self._persister.rows,
+            },
+            "loop_lag": round(self.loop_lag, 3),
+            "watcher_lag": round(self.watchers.lag, 3),
+            "left_behind": self.watchers.left_behind,
+            "streams": streams,
+            "targets": self._dispatcher.snapshot(),
+        }
+
+
+async def _gone(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
+    """Waits for cancelled tasks, at most so long."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), seconds)
+
+
+def handle_signals(process: Process, abort: Callable[[int], None]) -> None:
+    """SIGTERM and SIGINT stop gracefully; a second one of either ends the process at once."""
+    loop = asyncio.get_running_loop()
+    seen = False
+
+    def on_signal(number: int) -> None:
+        nonlocal seen
+        if seen:
+            abort(number)
+        seen = True
+        log.info("signal", signal=signal.Signals(number).name)
+        process.request_stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)

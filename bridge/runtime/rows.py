@@ -1,0 +1,109 @@
+"""From records to rows: where a message gets the name that makes it one run.
+
+`run_key = <watcher id>/<source id>/<identity>/<n>`: it never depends on what a person may rename or a body may repeat.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from secrets import token_hex
+from typing import Any, assert_never
+
+import msgspec
+from msgspec import Struct
+
+from bridge.core.model import Attempt, Forget, Record, Reject, Run
+from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, Meta, Replay, Row, RunRow
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Replayed(Struct, frozen=True):
+    """The payload of a replay: it keeps the identity of the message that the dead letter holds."""
+
+    replay: Replay
+
+    @property
+    def meta(self) -> Meta:
+        headers = tuple((n, base64.b64decode(v)) for n, v in msgspec.json.decode(self.replay.headers or b"[]"))
+        return Meta(self.replay.position, self.replay.timestamp, self.replay.key, headers)
+
+
+class Source(Struct, frozen=True):
+    """Where the messages of a stream come from. `id` is what the broker calls it, with the stream's generation.
+
+    Without `identity` a redelivery can't be told from a new message: run keys are random, each delivery is a run of
+    its own (at least once), and failed tries are not kept over a restart.
+    """
+
+    stream: str
+    id: str
+    identity: Callable[[Any], str] | None
+    describe: Callable[[Any], Meta]
+
+    def identity_of(self, payload: Any) -> str:
+        if isinstance(payload, Replayed):
+            return payload.replay.identity
+        return self.identity(payload) if self.identity is not None else f"random-{token_hex(16)}"
+
+    def meta_of(self, payload: Any) -> Meta:
+        if isinstance(payload, Replayed):
+            return payload.meta
+        return self.describe(payload) if self.identity is not None else Meta(position=repr(payload)[:200])
+
+    def rows(self, records: Sequence[Record], now: float) -> list[Row]:
+        """A row for each record; `now` in seconds since 1970."""
+        if self.identity is None:
+            records = [r for r in records if isinstance(r, Run | Reject)]
+        return [self._row(record, now) for record in records]
+
+    def _row(self, record: Record, now: float) -> Row:
+        if isinstance(record, Run):
+            return self._run(record, now)
+        if isinstance(record, Reject):
+            return self._dead_letter(record, now)
+        identity = self.identity_of(record.payload)
+        if isinstance(record, Attempt):
+            return AttemptRow(record.watcher, self.id, identity, record.tries, record.error)
+        if isinstance(record, Forget):
+            return ForgetRow(record.watcher, self.id, identity)
+        assert_never(record)
+
+    def _run(self, record: Run, now: float) -> RunRow:
+        plan = record.plan
+        identity = self.identity_of(record.payload)
+        return RunRow(
+            run_key=f"{plan.watcher}/{self.id}/{identity}/{record.n}",
+            digest=sha256(record.body).digest(),
+            watcher=plan.watcher,
+            asset=plan.asset,
+            stream=self.stream,
+            source=self.id,
+            identity=identity,
+            position=self.meta_of(record.payload).position,
+            target=plan.target,
+            job=plan.job,
+            params=record.params,
+            tags=plan.tags,
+            received_at=now,
+        )
+
+    def _dead_letter(self, record: Reject, now: float) -> DeadLetterRow:
+        meta = self.meta_of(record.payload)
+        return DeadLetterRow(
+            watcher=record.watcher,
+            stream=self.stream,
+            source=self.id,
+            identity=self.identity_of(record.payload),
+            position=meta.position,
+            body=record.body,
+            key=meta.key,
+            headers=_encode([[n, base64.b64encode(v).decode()] for n, v in meta.headers]),
+            timestamp=meta.timestamp,
+            reason=record.reason,
+            error=record.error,
+            attempts=record.attempts,
+            received_at=now,
+        )

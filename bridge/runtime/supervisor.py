@@ -1,0 +1,270 @@
+"""One stream, for as long as the process lives: lives of its group, one after the other, with growing delays between.
+
+A life ends when the producer fails, when it ends its stream, or when the broker can't be told. Nothing is settled past
+that, so the broker delivers again what was outstanding; what was stored is recognised by its run key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Literal
+
+import structlog
+from msgspec import Struct
+
+from bridge.core.commands import Limits
+from bridge.core.errors import Transient
+from bridge.core.retry import Backoff
+from bridge.core.seat import Seat
+from bridge.ports import Clock, Committer, Meta, Producer, Router, Store
+from bridge.runtime.group import GroupShell, Life
+from bridge.runtime.rows import Source
+from bridge.runtime.runner import WatcherSpec
+from bridge.runtime.watchers import Watchers
+
+log = structlog.get_logger("headrace.stream")
+
+SOUND = 60.0
+"""Seconds after which a life counts as a success: the next failure begins with the shortest delay again."""
+
+
+class StreamSpec(Struct, frozen=True, eq=False):
+    """What a stream is made of, as the composition root knows it.
+
+    `router` is given the ids of the watchers that are disabled now; `source` is the part of run keys that says where
+    messages come from; `has_identity` false means that its producer can't tell a redelivery from a new message.
+    """
+
+    name: str
+    key: str
+    source: str
+    producer: Callable[[], Producer]
+    router: Callable[[frozenset[str]], Router]
+    watchers: tuple[WatcherSpec, ...]
+    declared: tuple[str, ...]
+    limits: Limits
+    cohort_grace_period: float = 0.0
+    has_identity: bool = True
+    restart: Backoff = Backoff(delay=1.0, factor=2.0, max=60.0, jitter=0.5)
+    stalled_after: float = 60.0
+
+
+class Services(Struct, frozen=True, eq=False):
+    """What all streams of a process share."""
+
+    store: Store
+    committer: Committer
+    watchers: Watchers
+    clock: Clock
+    roll: Callable[[], float]
+    runs_stored: Callable[[Iterable[str]], None]
+
+
+class StreamSupervisor:
+    """See the head of the file. `run` until it is cancelled, then `stop`."""
+
+    def __init__(self, spec: StreamSpec, services: Services, disabled: Iterable[str] = ()) -> None:
+        self.spec = spec
+        self.shell: GroupShell | None = None
+        self.failures = 0
+        self.state: Literal["starting", "running", "waiting", "idle", "stopped"] = "starting"
+        self.trouble: str | None = None
+        self._services = services
+        self._disabled = set(disabled)
+        self._seats: list[Seat] = []
+        self._changed = asyncio.Event()
+        self._announced = False
+
+    async def run(self) -> None:
+        """Lives of the group, until cancelled."""
+        while True:
+            if not self._has_audience:
+                self.state = "idle"
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            began = self._services.clock.monotonic()
+            try:
+                await self._live()
+            except Exception as error:
+                await self._ended(error, began)
+
+    async def _ended(self, error: Exception, began: float) -> None:
+        now = self._services.clock.monotonic()
+        self.failures = 1 if now - began > SOUND else self.failures + 1
+        self.trouble = f"{type(error).__name__}: {error}"
+        self.state = "waiting"
+        delay = self.spec.restart.after(self.failures, self._services.roll())
+        if isinstance(error, Transient) and error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+        log.error(
+            "stream failed, started again later", stream=self.spec.name, error=self.trouble, delay=round(delay, 2)
+        )
+        await self._end_life(drain=1.0, close=5.0)
+        await self._services.clock.sleep(delay)
+
+    @property
+    def _has_audience(self) -> bool:
+        ids = {*self.spec.declared, *(w.plan.watcher for w in self.spec.watchers)}
+        return bool(ids - self._disabled)
+
+    async def _live(self) -> None:
+        spec, services = self.spec, self._services
+        source = await self._source()
+        shell = self.shell = GroupShell(*source)
+        for seat in self._seats:
+            watcher = next(w for w in spec.watchers if w.plan is seat.plan)
+            services.watchers.open(watcher, seat, shell.life.source, shell)
+        await self._cohort()
+        if not self._announced:
+            self._announced = True
+            log.info(f"Shared stream group started key={spec.key}", stream=spec.name)
+        self.state = "running"
+        self.trouble = None
+        await shell.run()
+
+    async def _source(self) -> tuple[Life, list[Seat], Callable[[str, Any], int] | None]:
+        """A fresh producer, and what an earlier life left behind."""
+        spec, services = self.spec, self._services
+        attempts = await services.store.attempts(spec.source)
+        producer = spec.producer()
+        source = Source(spec.name, spec.source, producer.identity if spec.has_identity else None, producer.describe)
+        self._seats = [Seat(w.plan) for w in spec.watchers if w.plan.watcher not in self._disabled]
+        life = Life(
+            stream=spec.name,
+            producer=producer,
+            router=spec.router(frozenset(self._disabled)),
+            source=source,
+            limits=spec.limits,
+            committer=services.committer,
+            watchers=services.watchers,
+            clock=services.clock,
+            roll=services.roll,
+            runs_stored=services.runs_stored,
+        )
+        if not attempts:
+            return life, self._seats, None
+        return life, self._seats, lambda watcher, payload: attempts.pop((watcher, source.identity_of(payload)), 0)
+
+    async def _cohort(self) -> None:
+        """The first poll waits for the watchers, at most for the grace period, and only ever the first."""
+        grace = 0.0 if self._announced else self.spec.cohort_grace_period
+        waited = 0.0
+        while (late := self._late) and waited < grace:
+            await self._services.clock.sleep(0.05)
+            waited += 0.05
+        if grace and late:
+            log.warning("polling begins without these watchers", stream=self.spec.name, late=late)
+
+    @property
+    def _late(self) -> list[str]:
+        return [seat.id for seat in self._seats if not self._services.watchers.is_up(seat)]
+
+    # The end ----------------------------------------------------------------------------------------------------------
+
+    async def stop(self, deadline: float) -> bool:
+        """After `run` was cancelled: advances what is resolved, gives the rest back. False: the time was not enough."""
+        ended = await self._end_life(drain=deadline * 0.6, close=deadline * 0.4)
+        self.state = "stopped"
+        return ended
+
+    async def _end_life(self, *, drain: float, close: float) -> bool:
+        shell, self.shell = self.shell, None
+        if shell is None:
+            return True
+        ended = await shell.drain(drain)
+        reason = self.trouble or "the stream stops"
+        closing = [self._services.watchers.close(seat, reason) for seat in self._seats]
+        self._seats = []
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*closing), close / 2)
+        await shell.close(close / 2)
+        return ended
+
+    # Intents ----------------------------------------------------------------------------------------------------------
+
+    def disable(self, watcher: str) -> None:
+        """It owes nothing any more; what it owed becomes dead letters, replayable."""
+        if watcher in self._disabled or not self.knows(watcher):
+            return
+        self._disabled.add(watcher)
+        if self.shell is None:
+            return
+        for seat in self._seats:
+            if seat.id == watcher:
+                self.shell.expel(seat, "watcher_unavailable")
+        self.shell.use(self.spec.router(frozenset(self._disabled)))
+        if not self._has_audience:
+            self.shell.fail(Transient("no watcher is enabled"))
+
+    def enable(self, watcher: str) -> None:
+        """It owes polls from now on."""
+        if watcher not in self._disabled or not self.knows(watcher):
+            return
+        self._disabled.discard(watcher)
+        self._changed.set()
+        shell = self.shell
+        if shell is None:
+            return
+        shell.use(self.spec.router(frozenset(self._disabled)))
+        for spec in self.spec.watchers:
+            if spec.plan.watcher == watcher and watcher not in shell.core.seats:
+                seat = Seat(spec.plan)
+                self._seats.append(seat)
+                shell.core.join(seat)
+                self._services.watchers.open(spec, seat, shell.life.source, shell)
+
+    def knows(self, watcher: str) -> bool:
+        return watcher in self.spec.declared or any(w.plan.watcher == watcher for w in self.spec.watchers)
+
+    async def replay(self) -> None:
+        """Dead letters that somebody asked to have read again."""
+        if self.shell is None or self.state != "running":
+            return
+        for replay in await self._services.store.replays(self.spec.name, 100):
+            if self.shell is not None:
+                self.shell.replay(replay)
+
+    # For people -------------------------------------------------------------------------------------------------------
+
+    def status(self, now: float) -> Mapping[str, object]:
+        """What `headrace status` shows of this stream."""
+        shell = self.shell
+        status: dict[str, object] = {"state": self.state, "failures": self.failures, "trouble": self._trouble(now)}
+        if shell is not None:
+            core, tally = shell.core, shell.core.tally
+            status |= {
+                "received": tally.received,
+                "unmatched": tally.unmatched,
+                "faults": tally.faults,
+                "settled": tally.settled,
+                "outstanding": core.outstanding,
+                "retrying": core.retrying,
+                "paused": core.is_paused or core.has_paused_lanes,
+                "matched": dict(tally.matched),
+                "watchers": {s.id: self._watcher(s) for s in core.seats.values()},
+            }
+        return status
+
+    def _watcher(self, seat: Seat) -> Mapping[str, object]:
+        return {
+            "up": self._services.watchers.is_up(seat),
+            "trouble": self._services.watchers.trouble(seat),
+            "derived": seat.derived,
+            "skipped": seat.skipped,
+            "rejected": seat.rejected,
+            "failed_tries": seat.failures,
+            "queued": len(seat.queue),
+        }
+
+    def _trouble(self, now: float) -> str | None:
+        if self.state == "waiting" or self.shell is None:
+            return self.trouble
+        return self.shell.trouble(now, self.spec.stalled_after)
+
+
+def position_only(payload: object) -> Meta:
+    """What is known of a message whose producer has no `describe`."""
+    return Meta(position=repr(payload)[:200])

@@ -30,14 +30,12 @@ class Audience(Struct, frozen=True):
 class Marks(Struct, eq=False):
     """The indexes of a poll that need a look, ascending. `odd` are those with an outcome of their own."""
 
-    hits: list[int]
     odd: dict[int, tuple[int, tuple[Rejection, ...]]]  # index -> (rejected, rejections)
     all: list[int]
 
 
 def marks_of(routed: Routed, audience: Audience) -> Marks:
     """What stands out in a routed poll: computed once, used by all its slices."""
-    hits = list(routed.hits)
     odd: dict[int, tuple[int, tuple[Rejection, ...]]] = {
         i: (audience.size, (Rejection(EVERY_WATCHER, fault.reason, 0, fault.error),))
         for i, fault in routed.faults.items()
@@ -46,7 +44,7 @@ def marks_of(routed: Routed, audience: Audience) -> Marks:
         rejections = rejections_of(records)
         if rejections:
             odd[i] = (len(rejections), rejections)
-    return Marks(hits, odd, sorted({*hits, *odd}))
+    return Marks(odd, sorted({*routed.hits, *odd}) if odd else list(routed.hits))
 
 
 def rejections_of(records: Sequence[Record]) -> tuple[Rejection, ...]:
@@ -91,14 +89,20 @@ def _by_fate(piece: Slice, marked: list[int], marks: Marks) -> list[tuple[Sequen
 def _span(lane: Lane, poll: Poll, indexes: Sequence[int], pending: int, marks: Marks, audience: Audience) -> Span:
     if isinstance(indexes, range):
         a, b = indexes.start, indexes.stop
-        whole = a == 0 and b == len(poll.payloads)
-        payloads = poll.payloads if whole else poll.payloads[a:b]
-        size = sum(map(len, poll.bodies if whole else poll.bodies[a:b]))
+        payloads = poll.payloads if b - a == len(poll.payloads) else poll.payloads[a:b]
     else:
         payloads = [poll.payloads[i] for i in indexes]
-        size = sum(len(poll.bodies[i]) for i in indexes)
+    size = _kept(poll, indexes, marks) if pending else 0
     rejected, rejections = marks.odd.get(indexes[0], (0, ())) if pending else (0, ())
     return Span(lane, payloads, size, pending, audience.size - rejected, rejected, 0, rejections)
+
+
+def _kept(poll: Poll, indexes: Sequence[int], marks: Marks) -> int:
+    """Bytes of the bodies that records hold on to until their commit; what did not match is let go at once."""
+    if isinstance(indexes, range):
+        low, high = bisect_left(marks.all, indexes.start), bisect_left(marks.all, indexes.stop)
+        indexes = marks.all[low:high]
+    return poll.size if len(indexes) == len(poll.bodies) else sum(len(poll.bodies[i]) for i in indexes)
 
 
 def single(lane: Lane, poll: Poll, index: int, marks: Marks, routed: Routed, audience: Audience) -> Span:

@@ -177,11 +177,9 @@ class StreamGroup:
             lane = self._outlet.lane_of(piece, internal)
             if lane is None:
                 continue
-            if piece.stop - piece.start == len(poll.payloads):
-                payloads, bodies = poll.payloads, poll.bodies
-            else:
-                payloads, bodies = poll.payloads[piece.start : piece.stop], poll.bodies[piece.start : piece.stop]
-            self._outlet.pass_through(lane, outcome, payloads, sum(map(len, bodies)))
+            whole = piece.stop - piece.start == len(poll.payloads)
+            payloads = poll.payloads if whole else poll.payloads[piece.start : piece.stop]
+            self._outlet.pass_through(lane, outcome, payloads)
 
     def _admit_marked(
         self, poll: Poll, routed: Routed, seats: Sequence[Seat], audience: admission.Audience, internal: bool

@@ -22,7 +22,7 @@ from bridge.core.model import AdvanceBatch, AdvanceOutcome, Rejection, outcome_o
 
 
 class Span(Struct, eq=False):
-    """`size` is in bytes of all its bodies; `body` is kept only while a Python watcher may ask for it."""
+    """`size`: bytes of the bodies kept for it. `body` is kept only while a Python watcher may ask for it."""
 
     lane: Lane
     payloads: list[Any]
@@ -52,7 +52,7 @@ class Lane(Struct, eq=False):
     internal: bool = False  # a replay: not the producer's to settle
     live: bool = True
     outstanding: int = 0  # events admitted and not yet settled
-    size: int = 0  # their bytes
+    size: int = 0  # bytes kept for them
     paused: bool = False
     waits: bool = False  # stands in the queue for `max_advancing`
     advancing: int = 0

@@ -42,6 +42,14 @@ class Poll(Struct, eq=False):
     slices: list[Slice]
     bodies: list[bytes]
     payloads: list[Any]
+    _size: int = -1
+
+    @property
+    def size(self) -> int:
+        """Bytes of all bodies; counted once."""
+        if self._size < 0:
+            self._size = sum(map(len, self.bodies))
+        return self._size
 
 
 class Rejection(NamedTuple):

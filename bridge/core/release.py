@@ -56,16 +56,16 @@ class Outlet:
         self.outstanding += length
         self.size += size
 
-    def pass_through(self, lane: Lane, outcome: AdvanceOutcome, payloads: list[object], size: int) -> None:
+    def pass_through(self, lane: Lane, outcome: AdvanceOutcome, payloads: list[object]) -> None:
         """The hot path: a slice that is resolved at once. On an idle lane it goes straight out."""
         length = len(payloads)
-        self.occupy(lane, length, size)
+        self.occupy(lane, length, 0)
         limits = self.limits
         fits = lane.ordered or length <= limits.advance_max
         if lane.is_idle and fits and self.advancing < limits.max_advancing:
-            self._send(Advance(lane, Taken(AdvanceBatch([(outcome, payloads)], length), size)))
+            self._send(Advance(lane, Taken(AdvanceBatch([(outcome, payloads)], length), 0)))
         else:
-            lane.append(Span(lane, payloads, size, 0, outcome.acked))
+            lane.append(Span(lane, payloads, 0, 0, outcome.acked))
             self.release(lane)
         self.mark_lane(lane)
 

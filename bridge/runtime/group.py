@@ -142,7 +142,7 @@ class GroupShell:
         try:
             async for poll in batches:
                 self.last_poll = life.clock.monotonic()
-                if sum(map(len, poll.bodies)) > BIG_POLL:
+                if poll.size > BIG_POLL:
                     routed = await asyncio.to_thread(life.router.route, poll.bodies, poll.payloads)
                 else:
                     routed = life.router.route(poll.bodies, poll.payloads)

@@ -40,13 +40,17 @@ _AWAY: Final = Backoff(delay=0.1, factor=2.0, max=10.0, jitter=1.0)
 
 
 class TargetRuntime(Struct, frozen=True, eq=False):
-    """A target and how it is to be used. `timeout` in seconds bounds one launch; None: what the target says itself."""
+    """A target and how it is to be used.
+
+    `timeout` bounds one launch, in seconds, and never below what the target says of itself; `attempts` are launches in
+    all before a run that fails transiently is given up.
+    """
 
     target: Target
     max_in_flight: int = 8
     retry: Backoff = Backoff()
     attempts: int = 20
-    timeout: float | None = None
+    timeout: float = 0.0
 
 
 @runtime_checkable
@@ -99,8 +103,7 @@ class Line:
         self.target = runtime.target
         self._runtime = runtime
         self._store, self._committer, self._clock, self._roll = store, committer, clock, roll
-        limit = runtime.target.timeout if runtime.timeout is None else runtime.timeout
-        self._longest = limit + MARGIN
+        self._longest = max(runtime.timeout, runtime.target.timeout) + MARGIN
         self._lease = max(LEASE_LEAST, 2 * self._longest)
         self._batch_least = min(runtime.max_in_flight, AHEAD_MOST)
         self._batch = self._batch_least

@@ -89,7 +89,10 @@ class StreamSupervisor:
             try:
                 await self._live()
             except Exception as error:
-                await self._ended(error, began)
+                if self._has_audience:
+                    await self._ended(error, began)
+                else:
+                    await self._end_life(drain=5.0, close=5.0)
 
     async def _ended(self, error: Exception, began: float) -> None:
         now = self._services.clock.monotonic()

@@ -239,10 +239,10 @@ class WatcherThread:
         try:
             self._loop.run_forever()
         finally:
-            ticker.cancel()
-            for task in asyncio.all_tasks(self._loop):
+            left = [ticker, *(t for t in asyncio.all_tasks(self._loop) if t is not ticker)]
+            for task in left:
                 task.cancel()
-            self._loop.run_until_complete(asyncio.sleep(0))
+            self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))
             self._loop.close()
 
     async def _tick(self) -> None:

@@ -1,0 +1,258 @@
+"""The blocks `store`, `instance`, `streams` and `targets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from bridge.config import later
+from bridge.config.fields import BAD, Field, Fields, construct, refuse
+from bridge.config.model import InstanceConfig, StoreConfig, StreamConfig, TargetConfig
+from bridge.config.nodes import Entry, Node, Scalar, walk
+from bridge.config.nodes import Mapping as MappingNode
+from bridge.config.reading import Reading, Where, quoted, shown
+from bridge.config.shapes import AsNode, Block, fields_of, shape_of
+from bridge.config.suggest import VERY_CLOSE, did_you_mean, listed, nearest
+from bridge.core.errors import HeadraceError
+from bridge.core.units import format_size
+from bridge.ports import StreamKind, TargetKind
+
+
+class Kinds(NamedTuple):
+    """The kinds of stream and target that there are. Each is imported when it is called for, and not before."""
+
+    streams: Mapping[str, Callable[[], StreamKind]]
+    targets: Mapping[str, Callable[[], TargetKind]]
+
+
+AnyKind = TypeVar("AnyKind", StreamKind, TargetKind)
+
+_OWN: Final = frozenset({"name", "kind", "options"})
+_KIND: Final = Field("kind", "kind", AsNode(), False, "", lambda: None, "kind")
+
+STREAM_FIELDS: Final = fields_of(StreamConfig, _OWN)
+TARGET_FIELDS: Final = fields_of(TargetConfig, _OWN)
+
+
+# Store and instance --------------------------------------------------------------------------------------------------
+
+
+def read_store(entry: Entry, where: Where, reading: Reading) -> StoreConfig | None:
+    """A URL, or a mapping with `url` and more."""
+    url: Node | None = entry.value
+    if isinstance(entry.value, MappingNode):
+        store = Block(StoreConfig).read(entry.value, where, reading)
+        url = entry.value.entries["url"].value if "url" in entry.value.entries else None
+    elif isinstance(entry.value, Scalar):
+        text = STORE_URL.read(entry.value, where.field("url", entry.key.place), reading)
+        store = BAD if text is BAD else construct(StoreConfig, {"url": text}, where, reading)
+    else:
+        store = refuse(entry.value, "a URL or a mapping", where, reading, "like `store: sqlite:///headrace.db`")
+    if not isinstance(store, StoreConfig):
+        return None
+    return store if url is None or _is_known_store(store.url, url, reading) else None
+
+
+STORE_URL: Final = fields_of(StoreConfig).by_name["url"].shape
+
+
+def _is_known_store(text: str, url: Node, reading: Reading) -> bool:
+    scheme, _, rest = text.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        return True
+    if scheme == "sqlite":
+        reading.problem(url.place, "the address of the store names no file", "three slashes: sqlite:///headrace.db")
+    elif scheme.partition("+")[0] in ("postgresql", "postgres"):
+        reading.problem(url.place, f"a store on PostgreSQL {later.NOT_YET}", "what works is sqlite:///headrace.db")
+    else:
+        reading.problem(
+            url.place, "the address of the store is no URL that is known here", "like sqlite:///headrace.db"
+        )
+    return False
+
+
+def read_instance(entry: Entry, where: Where, reading: Reading) -> InstanceConfig | None:
+    instance = Block(InstanceConfig).read(entry.value, where, reading)
+    return instance if isinstance(instance, InstanceConfig) else None
+
+
+# Streams and targets: keys that all have, and keys of the kind -------------------------------------------------------
+
+
+def read_streams(
+    entries: Iterable[Entry], kinds: Kinds, reading: Reading, *, check: bool
+) -> dict[str, tuple[StreamConfig, str]]:
+    """The streams that could be read, by name, each with what the broker calls its source."""
+    found: dict[str, tuple[StreamConfig, str]] = {}
+    for entry in entries:
+        where = _of_section("streams", entry)
+        kind, config = _read_kinded(entry, where, StreamConfig, kinds.streams, later.STREAM_KINDS, reading)
+        if kind is None or config is None:
+            continue
+        _check_sizes(config, entry, where, reading)
+        if check:
+            _check(kind, config, entry, where, reading)
+        found[config.name] = (config, _source_of(kind, config, entry, where, reading, check=check))
+    return found
+
+
+def read_targets(entries: Iterable[Entry], kinds: Kinds, reading: Reading, *, check: bool) -> dict[str, TargetConfig]:
+    """The targets that could be read, by name."""
+    found: dict[str, TargetConfig] = {}
+    for entry in entries:
+        where = _of_section("targets", entry)
+        kind, config = _read_kinded(entry, where, TargetConfig, kinds.targets, later.TARGET_KINDS, reading)
+        if kind is None or config is None:
+            continue
+        if check:
+            _check(kind, config, entry, where, reading)
+        found[config.name] = config
+    return found
+
+
+Configured = TypeVar("Configured", StreamConfig, TargetConfig)
+
+
+def _read_kinded(
+    entry: Entry,
+    where: Where,
+    made: type[Configured],
+    kinds: Mapping[str, Callable[[], AnyKind]],
+    known_later: Sequence[str],
+    reading: Reading,
+) -> tuple[AnyKind | None, Configured | None]:
+    node = entry.value
+    if not isinstance(node, MappingNode):
+        refuse(node, "a mapping", where, reading, f"with a `kind`: {listed(kinds)}")
+        return None, None
+    common: Fields = fields_of(made, _OWN)
+    name, kind = _read_kind(node, where, kinds, known_later, reading)
+    if kind is None:
+        _read_without_kind(node, where, common, reading)
+        return None, None
+    return kind, _combined(entry, node, where, made, (name, kind.options), reading)
+
+
+def _combined(
+    entry: Entry,
+    node: MappingNode,
+    where: Where,
+    made: type[Configured],
+    kind: tuple[str, type[Struct]],
+    reading: Reading,
+) -> Configured | None:
+    """The keys that all have and those of the kind, read together. `kind` is its name and the Struct of its keys."""
+    common: Fields = fields_of(made, _OWN)
+    options: Fields = fields_of(kind[1])
+    fields = Fields((_KIND, *{**common.by_name, **options.by_name}.values()), {**common.later, **options.later})
+    values = fields.read(node, where, reading)
+    if not values.is_complete:
+        return None
+    built = construct(kind[1], _only(_attributes(options), values.good), where, reading)
+    if built is BAD:
+        return None
+    # A key that the kind declares too goes to both, and the kind's own default holds for both.
+    shared = {key: getattr(built, key) for key in _attributes(common) & _attributes(options)}
+    own = _only(_attributes(common) - shared.keys(), values.good)
+    own |= {key: value for key, value in shared.items() if value is not None}
+    config = construct(made, {**own, "name": entry.key.text, "kind": kind[0], "options": built}, where, reading)
+    return config if isinstance(config, made) else None
+
+
+def _only(keys: AbstractSet[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key in keys}
+
+
+def _read_kind(
+    node: MappingNode,
+    where: Where,
+    kinds: Mapping[str, Callable[[], AnyKind]],
+    known_later: Sequence[str],
+    reading: Reading,
+) -> tuple[str, AnyKind | None]:
+    entry = node.entries.get("kind")
+    if entry is None:
+        _miss_kind(node, where, kinds, reading)
+        return "", None
+    place = entry.value.place
+    at = where.field("kind", entry.key.place)
+    name = shape_of(str).read(entry.value, at, reading)
+    if not isinstance(name, str):
+        return "", None
+    text = reading.masked.get(at.path) or quoted(name)
+    if name not in kinds and name in known_later:
+        reading.problem(place, f"the kind {text} {later.NOT_YET}", f"the kinds are {listed(kinds)}")
+    elif name not in kinds:
+        hint = did_you_mean(name, kinds, f"the kinds are {listed(kinds)}")
+        reading.problem(place, f"there is no kind {text} of {where.path[0]}", hint)
+    else:
+        try:
+            return name, kinds[name]()
+        except ImportError as error:
+            reading.problem(place, f"the kind {text} can't be loaded: {error}", "is a package missing?")
+    return name, None
+
+
+def _miss_kind(node: MappingNode, where: Where, kinds: Iterable[str], reading: Reading) -> None:
+    meant = next((entry.key for name, entry in node.entries.items() if nearest(name, ("kind",), VERY_CLOSE)), None)
+    if meant is None:
+        reading.problem(where.owner, f"`kind` is missing in {where.label}", f"the kinds are {listed(kinds)}")
+    else:
+        reading.problem(meant.place, f"`{shown(meant.text)}` is not a key of {where.label}", "did you mean `kind`?")
+
+
+def _read_without_kind(node: MappingNode, where: Where, common: Fields, reading: Reading) -> None:
+    """Whatever can be said while the kind's own keys are not known."""
+    known = {name: entry for name, entry in node.entries.items() if name in common}
+    common.read(MappingNode(known, node.place), where, reading)
+    for name, entry in node.entries.items():
+        if name not in common and name != "kind":
+            for scalar in walk(entry.value):
+                reading.fill(scalar, where.field(name, entry.key.place))
+
+
+def _attributes(fields: Fields) -> set[str]:
+    return {field.attribute for field in fields.by_name.values()}
+
+
+def _of_section(section: str, entry: Entry) -> Where:
+    return Where((section,), entry.key.place).named(entry.key.text, entry.key.place)
+
+
+def _check_sizes(config: StreamConfig, entry: Entry, where: Where, reading: Reading) -> None:
+    if config.max_body > config.max_outstanding_bytes:
+        reading.problem(
+            where.owner,
+            f"{where.label}: one body may be larger ({format_size(config.max_body)}) than all outstanding ones "
+            f"together ({format_size(config.max_outstanding_bytes)})",
+            "lower `max_body`, or raise `max_outstanding_bytes`",
+        )
+
+
+def _source_of(
+    kind: StreamKind, config: StreamConfig, entry: Entry, where: Where, reading: Reading, *, check: bool
+) -> str:
+    try:
+        return kind.source(config.options)
+    except (HeadraceError, OSError, ValueError) as error:
+        if check:
+            reading.foreign(entry.key.place, f"{where.label}: {error}")
+        return f"?{config.name}"  # equal to no other
+
+
+def _check(
+    kind: StreamKind | TargetKind,
+    config: StreamConfig | TargetConfig,
+    entry: Entry,
+    where: Where,
+    reading: Reading,
+) -> None:
+    try:
+        sentences = kind.check(config.options)
+    except (HeadraceError, OSError, ValueError) as error:
+        sentences = (str(error),)
+    for sentence in sentences:
+        reading.foreign(entry.key.place, f"{where.label}: {sentence}")

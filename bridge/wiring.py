@@ -1,1 +1,250 @@
 """The composition root: the only module that names concrete classes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+import connectors
+from bridge import targets
+from bridge.config.load import Kinds, load
+from bridge.config.model import Config, StreamConfig, TargetConfig, WatcherConfig
+from bridge.config.problems import ConfigError
+from bridge.core.commands import Limits
+from bridge.core.errors import Refused
+from bridge.core.model import Plan
+from bridge.core.retry import Backoff
+from bridge.filters.router import Declared, FilterRouter
+from bridge.importing import load_class, told
+from bridge.ports import StreamKind
+from bridge.runtime.clock import SystemClock
+from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
+from bridge.runtime.persister import Persister
+from bridge.runtime.process import Process, ProcessSpec, handle_signals
+from bridge.runtime.runner import WatcherSpec
+from bridge.runtime.supervisor import StreamSpec
+from bridge.shared_stream import SharedStreamProducer
+from bridge.store.options import InstanceId, Retention, StoreOptions
+from bridge.store.reader import Reader, open_reader
+from bridge.store.sql import SqlStore, open_store
+from bridge.store.sqlite import locate
+from bridge.triggers import BaseEventTrigger
+
+__all__ = ["Config", "ConfigError", "Explained", "explain", "load_config", "open_reader", "problems_of", "run"]
+
+KINDS: Final = Kinds(streams=connectors.KINDS, targets=targets.KINDS)
+
+
+def load_config(paths: Sequence[Path], *, check: bool = True) -> Config:
+    """Reads a configuration with the environment of this process. Raises ConfigError.
+
+    With `check` the kinds look at what their options name, and Python triggers are imported and made.
+    """
+    return load(paths, kinds=KINDS, env=os.environ, check=check)
+
+
+def problems_of(config: Config) -> list[str]:
+    """What only shows when user code is imported and made: sentences, empty where all is well."""
+    problems: list[str] = []
+    for watcher in config.watchers:
+        if watcher.trigger is not None and watcher.enabled:
+            try:
+                _trigger_of(watcher)()
+            except Refused as error:
+                problems.append(f"watcher {watcher.id!r}: {error}")
+            except Exception as error:
+                problems.append(f"watcher {watcher.id!r}: {watcher.trigger} can't be made: {told(error)}")
+    return problems
+
+
+class Explained(Struct, frozen=True):
+    """What a stream or target promises, for `headrace show`."""
+
+    kind: str
+    guarantee: str
+    notes: tuple[str, ...] = ()
+
+
+def explain(config: Config) -> dict[str, Explained]:
+    """By `streams.<name>` and `targets.<name>`: how the promise is kept there."""
+    told: dict[str, Explained] = {}
+    for name, stream in config.streams.items():
+        has_identity = _has_identity(KINDS.streams[stream.kind]().build(stream.options))
+        notes = (
+            "settled only after everything that a message caused is durable",
+            "run keys from the messages' own identity" if has_identity else "no identity: a redelivery is a second run",
+        )
+        told[f"streams.{name}"] = Explained(stream.kind, "at least once" if not has_identity else "one run", notes)
+    for name, target in config.targets.items():
+        built = KINDS.targets[target.kind]().build(name, target.options, os.devnull)
+        told[f"targets.{name}"] = Explained(target.kind, built.guarantee)
+    return told
+
+
+# One process ---------------------------------------------------------------------------------------------------------
+
+
+def run(config: Config, *, accept: Iterable[str] = ()) -> int:
+    """Runs until a signal; returns the exit code. Raises StoreRefused before anything was started.
+
+    `accept` names ids of watchers and streams whose change of definition or source is meant.
+    """
+    return asyncio.run(_run(config, frozenset(accept)))
+
+
+async def _run(config: Config, accept: frozenset[str]) -> int:
+    store = await _open(config)
+    try:
+        await store.register(
+            {w.id: w.definition for w in config.watchers},
+            {s.name: source_of(s) for s in config.streams.values()},
+            accept,
+        )
+        process = _compose(config, store)
+    except BaseException:
+        await store.aclose(clean=True)
+        raise
+    handle_signals(process, abort)
+    quiet_collector()
+    return await process.run()
+
+
+def abort(number: int) -> None:
+    """A second signal: the end, at once. What was not settled comes again."""
+    os._exit(128 + number)
+
+
+def quiet_collector() -> None:
+    """Full passes of the collector stop the loop for as long as there are objects: what is here to stay is left out,
+
+    and passes are rarer. What is outstanding is bounded, and almost all of it dies by its reference count.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+async def _open(config: Config) -> SqlStore:
+    instance = InstanceId(uuid4().hex[:12], socket.gethostname(), os.getpid(), version("headrace"))
+    settings = config.store
+    retention = msgspec.convert(msgspec.structs.asdict(settings.retention), Retention)
+    options = StoreOptions(settings.max_size, retention, settings.dedupe_horizon)
+    return await open_store(settings.url, instance=instance, options=options)
+
+
+def _compose(config: Config, store: SqlStore) -> Process:
+    clock = SystemClock()
+    roll = random.random
+    persister = Persister(store, clock, roll)
+    state = f"{locate(config.store.url)}.targets"
+    runtimes = {name: _target(target, os.path.join(state, name)) for name, target in config.targets.items()}
+    dispatcher = Dispatcher(store, persister, runtimes, clock, roll)
+    spec = ProcessSpec(
+        streams=[_stream(config, s) for s in config.streams.values()],
+        disabled=_disabled(config),
+        heartbeat=config.instance.heartbeat,
+        stop_timeout=config.instance.stop_timeout,
+    )
+    return Process(spec, store, persister, dispatcher, clock, roll)
+
+
+def _disabled(config: Config) -> frozenset[str]:
+    reader: Reader = open_reader(config.store.url)
+    asked = {w.id for w in reader.watchers() if w.disabled}
+    return frozenset(asked | {w.id for w in config.watchers if not w.enabled})
+
+
+def _target(config: TargetConfig, state: str) -> TargetRuntime:
+    retry = config.retry
+    return TargetRuntime(
+        target=KINDS.targets[config.kind]().build(config.name, config.options, state),
+        max_in_flight=config.max_in_flight,
+        retry=Backoff(retry.delay, retry.factor, retry.max, retry.jitter),
+        attempts=retry.attempts,
+        timeout=config.timeout,
+    )
+
+
+# One stream ----------------------------------------------------------------------------------------------------------
+
+
+def source_of(stream: StreamConfig) -> str:
+    """The part of run keys that says where a message comes from; a raised generation makes all of it new."""
+    source = KINDS.streams[stream.kind]().source(stream.options)
+    return source if stream.generation == 1 else f"{source}#{stream.generation}"
+
+
+def _stream(config: Config, stream: StreamConfig) -> StreamSpec:
+    kind: StreamKind = KINDS.streams[stream.kind]()
+    mine = [w for w in config.watchers if w.stream == stream.name]
+    declared = [Declared(_plan(w, stream), w.match, w.params) for w in mine if w.trigger is None]
+    source = source_of(stream)
+    retry = stream.retry
+
+    def router(disabled: frozenset[str]) -> FilterRouter:
+        enabled = [d for d in declared if d.plan.watcher not in disabled]
+        return FilterRouter(enabled, max_body=stream.max_body, strict=stream.is_strict)
+
+    return StreamSpec(
+        name=stream.name,
+        key=source,
+        source=source,
+        producer=lambda: kind.build(stream.options),
+        router=router,
+        watchers=tuple(_watcher(w, stream) for w in mine if w.trigger is not None),
+        declared=tuple(d.plan.watcher for d in declared),
+        limits=Limits(
+            retry=Backoff(retry.delay, retry.factor, retry.max, retry.jitter),
+            max_outstanding=stream.max_outstanding,
+            max_outstanding_bytes=stream.max_outstanding_bytes,
+            max_retrying=stream.max_retrying,
+            max_advancing=stream.max_advancing,
+        ),
+        cohort_grace_period=stream.cohort_grace_period,
+    )
+
+
+def _plan(watcher: WatcherConfig, stream: StreamConfig) -> Plan:
+    return Plan(
+        watcher=watcher.id,
+        asset=watcher.asset,
+        target=watcher.target,
+        job=watcher.job,
+        tags=msgspec.json.encode(watcher.tags, order="deterministic"),
+        max_attempts=watcher.max_attempts or stream.max_attempts,
+    )
+
+
+def _watcher(watcher: WatcherConfig, stream: StreamConfig) -> WatcherSpec:
+    return WatcherSpec(
+        plan=_plan(watcher, stream),
+        make=_trigger_of(watcher),
+        render=watcher.params.render_trigger,
+        ack_timeout=stream.ack_timeout,
+    )
+
+
+def _trigger_of(watcher: WatcherConfig) -> Callable[[], BaseEventTrigger]:
+    found: type[BaseEventTrigger] = load_class(watcher.trigger or "", "trigger", BaseEventTrigger)
+    if found.filter_shared_stream is BaseEventTrigger.filter_shared_stream:
+        raise Refused(
+            f"`trigger` {watcher.trigger!r} has no filter_shared_stream(): triggers that only run() alone are not "
+            "available in this version"
+        )
+    kwargs = dict(watcher.kwargs)
+    return lambda: found(**kwargs)
+
+
+def _has_identity(producer: Any) -> bool:
+    return type(producer).identity is not SharedStreamProducer.identity

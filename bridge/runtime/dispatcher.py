@@ -58,7 +58,7 @@ class Dispatcher:
         ]
         try:
             # A timer never ends by itself; a task of a line does after `stop`.
-            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+            done, _ = await asyncio.wait(self._tasks or self._timers, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 if not task.cancelled():
                     task.result()
@@ -80,6 +80,7 @@ class Dispatcher:
             line.close()
         working = [task for task in self._tasks if not task.done()]
         if not working:
+            await _cancelled(self._timers)
             return True
         timer = asyncio.create_task(self._clock.sleep(within))
         finished = asyncio.create_task(_all_done(working))

@@ -20,21 +20,20 @@ from typing import Final, Protocol, runtime_checkable
 import structlog
 from msgspec import Struct
 
-from bridge.core.errors import Refused, StoreUnavailable, Transient
+from bridge.core.errors import StoreUnavailable
 from bridge.core.retry import Backoff
-from bridge.ports import Claim, Clock, Committer, Launched, Receipt, ResultRow, Store, Target
+from bridge.ports import Claim, Clock, Committer, Receipt, ResultRow, Store, Target
+from bridge.runtime.results import EVENTS, KINDS, Result, of_answer, of_error, of_silence, storable
 
 log = structlog.get_logger("headrace.dispatcher")
 
-AHEAD_MOST: Final = 256
-"""Runs claimed and not yet confirmed, per target: one claim and one commit serve so many."""
+AHEAD_MOST: Final = 1024
+"""Runs claimed and not yet confirmed, per target: one claim and one commit serve so many. 256 cost twice the time."""
 MARGIN: Final = 15.0
 """Seconds that a launch may take beyond its own timeout before it is cancelled."""
 LEASE_LEAST: Final = 60.0
-QUICK, SLOW = 0.25, 2.0  # seconds in which a batch is used up: below it the next is twice as large, above it half
+QUICK, SLOW = 0.25, 2.0  # seconds for half a batch: in less the next is twice as large, in more half as large
 TURN_MOST: Final = 64  # launches that never suspend, before others get their turn
-ERROR_MOST: Final = 4000  # characters
-RETRY_AFTER_MOST: Final = 86400.0
 QUIET: Final = 5.0  # seconds between two log lines of one kind
 _AWAY: Final = Backoff(delay=0.1, factor=2.0, max=10.0, jitter=1.0)
 
@@ -74,17 +73,6 @@ class Seat(Struct, eq=False):
     is_overdue: bool = False
 
 
-class Counts(Struct):
-    """Since the start. `failed` was given up, `failed_runs` ran and failed, `unsent` had too little lease left."""
-
-    launched: int = 0
-    failed_runs: int = 0
-    failed: int = 0
-    retried: int = 0
-    overdue: int = 0
-    unsent: int = 0
-
-
 class Line:
     """Feeds and works until it is closed; the dispatcher runs its coroutines and ticks it once a second."""
 
@@ -98,7 +86,7 @@ class Line:
         roll: Callable[[], float],
     ) -> None:
         self.name = name
-        self.counts = Counts()
+        self.counts: dict[str, int] = dict.fromkeys((*KINDS, "unsent"), 0)
         self.seats = [Seat() for _ in range(runtime.max_in_flight)]
         self.target = runtime.target
         self._runtime = runtime
@@ -107,7 +95,7 @@ class Line:
         self._lease = max(LEASE_LEAST, 2 * self._longest)
         self._batch_least = min(runtime.max_in_flight, AHEAD_MOST)
         self._batch = self._batch_least
-        self._claimed_at = clock.monotonic()
+        self._taken, self._taken_since = 0, clock.monotonic()
         self._ahead: deque[tuple[Claim, float]] = deque()
         self._filled, self._wanted = asyncio.Event(), asyncio.Event()
         self._may_be_more = True
@@ -158,13 +146,13 @@ class Line:
         return sum(seat.since is not None for seat in self.seats)
 
     def snapshot(self) -> dict[str, object]:
-        """For `status`: plain values."""
+        """For `status`: plain values. Counts are since the start; `unsent` runs had too little of their lease left."""
         return {
             "in_flight": self.in_flight,
             "max_in_flight": len(self.seats),
             "claimed_ahead": len(self._ahead),
             "unconfirmed": self._unconfirmed,
-            **{name: getattr(self.counts, name) for name in self.counts.__struct_fields__},
+            **self.counts,
             "last_error": self._last_error,
             "last_error_at": self._last_error_at,
             "trouble": self._trouble,
@@ -177,6 +165,7 @@ class Line:
         failures, not_before = 0, 0.0
         while not self._is_closed:
             self._wanted.clear()
+            self._resize()
             room = self._room()
             if room <= 0 or not self._may_be_more or self._clock.monotonic() < not_before:
                 await self._wanted.wait()  # a tick comes every second
@@ -201,8 +190,6 @@ class Line:
         claims = await self._store.claim(self.name, room, self._lease)
         if len(claims) >= room:
             self._may_be_more = True
-            self._resize(asked_at - self._claimed_at)
-        self._claimed_at = asked_at
         # Counted from before the question, by our own clock: the store's may be another machine's.
         expires = asked_at + self._lease
         self._ahead.extend((claim, expires) for claim in claims)
@@ -211,14 +198,20 @@ class Line:
         elif claims:
             self._filled.set()
 
-    def _resize(self, took: float) -> None:
-        if took < QUICK:
+    def _resize(self) -> None:
+        """How long half a batch takes to be used up says how much is worth claiming at once."""
+        now = self._clock.monotonic()
+        took, half = now - self._taken_since, max(1, self._batch // 2)
+        if took <= SLOW and self._taken < half:
+            return
+        if took > SLOW:
+            self._batch = max(half, self._batch_least)
+        elif took < QUICK:
             self._batch = min(self._batch * 2, AHEAD_MOST)
-        elif took > SLOW:
-            self._batch = max(self._batch // 2, self._batch_least)
+        self._taken, self._taken_since = 0, now
 
     def _store_is_away(self, error: Exception) -> None:
-        self._trouble = _bounded(str(error) or repr(error))
+        self._trouble = storable(str(error) or repr(error))
         if self._may_say("claim"):
             stack = not isinstance(error, StoreUnavailable)
             log.warning("Runs can't be claimed", target=self.name, error=self._trouble, exc_info=stack)
@@ -236,11 +229,12 @@ class Line:
                 in_turn = 0
                 continue
             claim, expires = self._ahead.popleft()
+            self._taken += 1
             if len(self._ahead) <= self._batch // 2:
                 self._wanted.set()
             now = self._clock.monotonic()
             if expires - now < self._longest:
-                self.counts.unsent += 1
+                self.counts["unsent"] += 1
                 continue
             await self._launch(seat, claim, now)
             in_turn += 1
@@ -251,13 +245,14 @@ class Line:
     async def _launch(self, seat: Seat, claim: Claim, now: float) -> None:
         seat.since = now
         try:
-            self._answered(claim, await self.target.launch(claim))
+            self._conclude(claim, of_answer(claim, await self.target.launch(claim)))
         except asyncio.CancelledError:
             if not seat.is_overdue or self._is_cancelled_too(seat):
                 raise
-            self._outlasted(claim)
+            self._conclude(claim, of_silence(claim, self._longest, self._runtime.attempts))
         except Exception as error:
-            self._failed(claim, error)
+            use = self._runtime
+            self._conclude(claim, of_error(claim, error, use.attempts, use.retry, self._clock.now(), self._roll))
         finally:
             seat.since = None
             if seat.is_overdue:  # it ended by itself just before
@@ -270,54 +265,22 @@ class Line:
 
     # Results -----------------------------------------------------------------------------------------------------
 
-    def _answered(self, claim: Claim, said: Launched) -> None:
-        self.counts.launched += 1
-        error = said.error
-        if said.state == "failed_run":
-            self.counts.failed_runs += 1
-            error = self._note(claim, "The run failed", error or "the target gives no reason")
-        self._settle(claim, ResultRow(claim.run_key, claim.epoch, said.state, said.run_id, said.url, error))
+    def _conclude(self, claim: Claim, result: Result) -> None:
+        self.counts[result.kind] += 1
+        if result.error:
+            self._note(claim, result)
+        if result.row is not None:
+            if result.is_final and self._remembers is not None:
+                self._settled.append(claim)
+            self._put(result.row)
 
-    def _failed(self, claim: Claim, error: Exception) -> None:
-        text, is_defect = str(error) or repr(error), not isinstance(error, Transient | Refused)
-        if is_defect:
-            text = f"{type(error).__name__}: {text}"
-        if isinstance(error, Refused):
-            self._give_up(claim, text)
-            return
-        tries = claim.attempts + 1
-        if tries >= self._runtime.attempts:
-            self._give_up(claim, f"gave up after {tries} attempts, the last: {text}", stack=is_defect)
-            return
-        self.counts.retried += 1
-        text = self._note(claim, "The launch failed, it is tried again", text, stack=is_defect)
-        due = self._clock.now() + self._pause(tries, error)
-        self._put(ResultRow(claim.run_key, claim.epoch, "pending", error=text, not_before=due))
-
-    def _outlasted(self, claim: Claim) -> None:
-        """It may have reached the target. Without a result the lease runs out, and the next claim is ambiguous."""
-        self.counts.overdue += 1
-        tries = claim.attempts + 1
-        text = f"no answer after {self._longest:g}s"
-        if tries >= self._runtime.attempts:
-            self._give_up(claim, f"gave up after {tries} attempts, the last: {text}")
-        else:
-            self._note(claim, "The launch outlasted its time, it is looked for when its claim ends", text)
-
-    def _pause(self, tries: int, error: Exception) -> float:
-        pause = self._runtime.retry.after(tries, self._roll())
-        wanted = error.retry_after if isinstance(error, Transient) else None
-        return max(pause, min(wanted, RETRY_AFTER_MOST)) if wanted is not None and wanted > 0 else pause
-
-    def _give_up(self, claim: Claim, text: str, *, stack: bool = False) -> None:
-        self.counts.failed += 1
-        text = self._note(claim, "The run is given up, it can be retried", text, stack=stack)
-        self._settle(claim, ResultRow(claim.run_key, claim.epoch, "failed", error=text))
-
-    def _settle(self, claim: Claim, row: ResultRow) -> None:
-        if self._remembers is not None:
-            self._settled.append(claim)
-        self._put(row)
+    def _note(self, claim: Claim, result: Result) -> None:
+        """Keeps the error for `status` and logs it, but not thousands of times."""
+        self._last_error, self._last_error_at = result.error, self._clock.now()
+        event = EVENTS[result.kind]
+        if self._may_say(event):
+            stack = result.is_defect
+            log.warning(event, target=self.name, run_key=claim.run_key, error=result.error, exc_info=stack)
 
     def _put(self, row: ResultRow) -> None:
         if not self._results:
@@ -334,22 +297,9 @@ class Line:
             except Exception:
                 log.exception("A target failed to take note of results", target=self.name)
 
-    def _note(self, claim: Claim, event: str, text: str, *, stack: bool = False) -> str:
-        """Keeps the error for `status` and logs it, but not thousands of times. -> the text as it may be stored"""
-        self._last_error, self._last_error_at = _bounded(text), self._clock.now()
-        if self._may_say(event):
-            log.warning(event, target=self.name, run_key=claim.run_key, error=self._last_error, exc_info=stack)
-        return self._last_error
-
     def _may_say(self, kind: str) -> bool:
         now = self._clock.monotonic()
         if now - self._said.get(kind, -QUIET) < QUIET:
             return False
         self._said[kind] = now
         return True
-
-
-def _bounded(text: str) -> str:
-    """Text that every database takes: no NUL, no half of a surrogate pair, and not endless."""
-    text = text if len(text) <= ERROR_MOST else f"{text[: ERROR_MOST // 2]} … {text[-ERROR_MOST // 2 :]}"
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

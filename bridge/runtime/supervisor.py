@@ -18,11 +18,12 @@ from bridge.core.commands import Limits
 from bridge.core.errors import Transient
 from bridge.core.retry import Backoff
 from bridge.core.seat import Seat
-from bridge.ports import Clock, Committer, Meta, Producer, Router, Store
+from bridge.ports import Clock, Committer, Producer, Router, Store
 from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.rows import Source
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.watchers import Watchers
+from bridge.shared_stream import SharedStreamProducer
 
 log = structlog.get_logger("headrace.stream")
 
@@ -34,7 +35,7 @@ class StreamSpec(Struct, frozen=True, eq=False):
     """What a stream is made of, as the composition root knows it.
 
     `router` is given the ids of the watchers that are disabled now; `source` is the part of run keys that says where
-    messages come from; `has_identity` false means that its producer can't tell a redelivery from a new message.
+    messages come from.
     """
 
     name: str
@@ -46,7 +47,6 @@ class StreamSpec(Struct, frozen=True, eq=False):
     declared: tuple[str, ...]
     limits: Limits
     cohort_grace_period: float = 0.0
-    has_identity: bool = True
     restart: Backoff = Backoff(delay=1.0, factor=2.0, max=60.0, jitter=0.5)
     stalled_after: float = 60.0
 
@@ -133,7 +133,10 @@ class StreamSupervisor:
         spec, services = self.spec, self._services
         attempts = await services.store.attempts(spec.source)
         producer = spec.producer()
-        source = Source(spec.name, spec.source, producer.identity if spec.has_identity else None, producer.describe)
+        can_tell = type(producer).identity is not SharedStreamProducer.identity
+        source = Source(spec.name, spec.source, producer.identity if can_tell else None, producer.describe)
+        if not can_tell and not self._announced:
+            log.warning("messages have no identity, a redelivery is a second run", stream=spec.name)
         self._seats = [Seat(w.plan) for w in spec.watchers if w.plan.watcher not in self._disabled]
         life = Life(
             stream=spec.name,
@@ -266,8 +269,3 @@ class StreamSupervisor:
         if self.state == "waiting" or self.shell is None:
             return self.trouble
         return self.shell.trouble(now, self.spec.stalled_after)
-
-
-def position_only(payload: object) -> Meta:
-    """What is known of a message whose producer has no `describe`."""
-    return Meta(position=repr(payload)[:200])

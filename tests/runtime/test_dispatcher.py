@@ -11,7 +11,8 @@ from bridge.core.retry import Backoff
 from bridge.ports import Claim, Launched, Receipt, Row, RunRow
 from bridge.runtime.clock import FakeClock
 from bridge.runtime.dispatcher import FORGET_AGE, FORGET_EVERY, Dispatcher, TargetRuntime
-from bridge.runtime.line import AHEAD_MOST, ERROR_MOST, MARGIN
+from bridge.runtime.line import AHEAD_MOST, MARGIN
+from bridge.runtime.results import ERROR_MOST
 from bridge.store.memory import MemoryStore
 from bridge.store.memory_tables import StoredRun
 from bridge.targets.fake import FakeTarget
@@ -187,6 +188,33 @@ async def test_many_runs_are_claimed_and_committed_in_few_transactions(outbox: O
     assert len(outbox.committer.submits) < 80
 
 
+async def test_for_a_slow_target_little_is_claimed_ahead(outbox: Outbox) -> None:
+    target = FakeTarget(timeout=1000.0)
+    target.hold()
+    await outbox.open(t=TargetRuntime(target, max_in_flight=4))
+    keys = await outbox.put(500)
+    await outbox.clock.advance(60)
+    assert outbox.states(keys).count("dispatching") <= 2 * 4
+
+
+async def test_a_target_that_becomes_slow_gets_less_ahead_again(outbox: Outbox) -> None:
+    class Slowing(FakeTarget):
+        pause = 0.0
+
+        async def launch(self, claim: Claim) -> Launched:
+            await outbox.clock.sleep(self.pause)
+            return await super().launch(claim)
+
+    target = Slowing(timeout=1000.0)
+    await outbox.open(t=TargetRuntime(target, max_in_flight=4))
+    await outbox.put(400)
+    await outbox.clock.advance(2)
+    target.pause = 5.0
+    keys = await outbox.put(400)
+    await outbox.clock.advance(500)
+    assert outbox.states(keys).count("dispatching") <= 3 * 4
+
+
 async def test_results_of_one_turn_are_one_submit(outbox: Outbox) -> None:
     target = FakeTarget()
     target.hold()
@@ -232,7 +260,7 @@ async def test_what_the_target_says_is_recorded(outbox: Outbox) -> None:
     first, second = (outbox.row(key) for key in keys)
     assert (first.state, first.run_id, first.url, first.error) == ("started", "id-1", "http://x/1", "")
     assert (second.state, second.run_id, second.error) == ("failed_run", "id-2", "exit code 3")
-    assert (outbox.shown("launched"), outbox.shown("failed_runs")) == (2, 1)
+    assert (outbox.shown("launched"), outbox.shown("failed_runs")) == (1, 1)
 
 
 async def test_what_is_refused_fails_at_once_and_visibly(outbox: Outbox) -> None:
@@ -487,6 +515,26 @@ async def test_stop_waits_for_what_is_in_flight_and_gives_the_rest_back(outbox: 
     assert len(target.effects) == 2
 
 
+async def test_what_is_claimed_while_the_dispatcher_stops_goes_back(outbox: Outbox) -> None:
+    target = FakeTarget()
+    dispatcher = await outbox.open(t=target)
+    claim = outbox.store.claim
+
+    async def slow(name: str, limit: int, lease: float) -> list[Claim]:
+        claims = await claim(name, limit, lease)
+        await outbox.clock.sleep(0.5)
+        return claims
+
+    outbox.store.claim = slow  # type: ignore[method-assign]
+    keys = await outbox.put(3)
+    await outbox.wake()
+    stopping = asyncio.create_task(dispatcher.stop(20.0))
+    await outbox.clock.advance(1)
+    assert await stopping
+    assert outbox.states(keys) == ["pending"] * 3
+    assert target.effects == []
+
+
 async def test_stop_leaves_after_its_share_and_the_next_life_looks(outbox: Outbox) -> None:
     target = FakeTarget()
     target.hold()
@@ -520,6 +568,15 @@ async def test_stopping_twice_or_before_the_start_is_harmless(outbox: Outbox) ->
     dispatcher = await outbox.open(t=FakeTarget())
     assert await dispatcher.stop(1.0)
     assert await dispatcher.stop(1.0)
+
+
+async def test_without_a_target_it_runs_until_it_is_stopped(outbox: Outbox) -> None:
+    dispatcher = await outbox.open()
+    await outbox.clock.advance(5)
+    assert outbox.life is not None
+    assert not outbox.life.done()
+    assert await dispatcher.stop(1.0)
+    await asyncio.wait_for(outbox.life, 1)
 
 
 async def test_cancelling_ends_every_task(outbox: Outbox) -> None:

@@ -1,0 +1,853 @@
+"""What `bridge.ports.Store` promises, tried on every store that ships."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from msgspec import Struct
+
+from bridge.core.errors import StoreRefused, StoreUnavailable
+from bridge.ports import (
+    AttemptRow,
+    Claim,
+    DeadLetterRow,
+    ForgetRow,
+    ReplayedRow,
+    ResultRow,
+    Row,
+    RunRow,
+    Store,
+)
+from bridge.store.memory import MemoryStore
+from bridge.store.options import DAY, InstanceId, StoreOptions
+from bridge.store.reader import open_reader
+from bridge.store.sql import SqlStore, open_store
+
+LEASE = 60.0
+
+
+class Run(Struct, frozen=True):
+    state: str
+    retry: int
+    repeats: int
+    run_id: str
+    error: str
+
+
+class Letter(Struct, frozen=True):
+    id: int
+    watcher: str
+    identity: str
+    state: str
+    reason: str
+    error: str
+    repeats: int
+    body: bytes
+
+
+class World(Protocol):
+    """A store, its clock, and a look at what it holds."""
+
+    now: float
+
+    @property
+    def store(self) -> Store: ...
+    def run(self, key: str) -> Run | None: ...
+    def letters(self) -> list[Letter]: ...
+    def post(self, kind: Any, **about: Any) -> int: ...
+    def outcome(self, intent: int) -> str: ...
+    def lose_the_next_answer(self) -> None:
+        """The next commit happens, and its caller is told that it may not have."""
+        ...
+
+    async def register(self, watchers: dict[str, str], sources: dict[str, str], accept: Sequence[str] = ()) -> None: ...
+    async def crash(self, host: str = "here") -> None: ...
+
+
+class SqlWorld:
+    def __init__(self, folder: Path) -> None:
+        self.now = 1_000_000.0
+        self._url = f"sqlite:///{folder / 'headrace.db'}"
+        self._lives = 0
+        self.store: SqlStore
+
+    async def open(self, host: str = "here") -> None:
+        self._lives += 1
+        instance = InstanceId(f"life-{self._lives}", host, 4711, "0")
+        self.store = await open_store(self._url, instance=instance, options=StoreOptions(), now=lambda: self.now)
+
+    def run(self, key: str) -> Run | None:
+        found = open_reader(self._url).run(key)
+        if found is None or found.run_key != key:
+            return None
+        return Run(found.state, found.retry, found.repeats, found.run_id, found.error)
+
+    def letters(self) -> list[Letter]:
+        reader = open_reader(self._url)
+        found = [reader.dead_letter(letter.id) for letter in reader.dead_letters(state=None, limit=1000)]
+        return [
+            Letter(
+                one.letter.id, one.letter.watcher, one.letter.identity, one.letter.state, one.letter.reason,
+                one.letter.error, one.letter.repeats, one.body,
+            )
+            for one in reversed(found)
+            if one is not None
+        ]  # fmt: skip
+
+    def post(self, kind: Any, **about: Any) -> int:
+        return open_reader(self._url).post(kind, **about)
+
+    def outcome(self, intent: int) -> str:
+        found = open_reader(self._url).intent(intent)
+        assert found is not None
+        return found.outcome
+
+    def lose_the_next_answer(self) -> None:
+        confirm = self.store.writer.confirm
+
+        def confirm_and_fail(commit: Callable[[], None]) -> None:
+            self.store.writer.confirm = confirm  # type: ignore[method-assign]
+            commit()
+            raise OSError("the answer was lost")
+
+        self.store.writer.confirm = confirm_and_fail  # type: ignore[method-assign]
+
+    async def register(self, watchers: dict[str, str], sources: dict[str, str], accept: Sequence[str] = ()) -> None:
+        await self.store.register(watchers, sources, frozenset(accept))
+
+    async def crash(self, host: str = "here") -> None:
+        await self.store.aclose(clean=False)
+        await self.open(host)
+
+
+class MemoryWorld:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.store = MemoryStore(instance=InstanceId("life-1", "here", 4711, "0"), now=lambda: self.now)
+
+    def run(self, key: str) -> Run | None:
+        found = self.store.tables.runs.get(key)
+        if found is None or found.gone:
+            return None
+        state = "held" if found.state == "pending" and self.store.tables.is_held(found.row.watcher) else found.state
+        return Run(state, found.retry, found.repeats, found.run_id, found.error)
+
+    def letters(self) -> list[Letter]:
+        return [
+            Letter(
+                one.id, one.row.watcher, one.row.identity, one.state, one.row.reason, one.row.error, one.repeats,
+                one.row.body,
+            )
+            for one in self.store.tables.letters.values()
+        ]  # fmt: skip
+
+    def post(self, kind: Any, **about: Any) -> int:
+        return self.store.post(kind, **about)
+
+    def outcome(self, intent: int) -> str:
+        return self.store.tables.outcomes.get(intent, "")
+
+    def lose_the_next_answer(self) -> None:
+        self.store.faults[self.store.commits + 1] = "after"
+
+    async def register(self, watchers: dict[str, str], sources: dict[str, str], accept: Sequence[str] = ()) -> None:
+        await self.store.register(watchers, sources, frozenset(accept))
+
+    async def crash(self, host: str = "here") -> None:
+        self.store = self.store.restarted(InstanceId("next life", host, 4712, "0"))
+
+
+@pytest.fixture(params=["sql", "memory"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    if request.param == "memory":
+        yield MemoryWorld()
+        return
+    opened = SqlWorld(tmp_path)
+    await opened.open()
+    yield opened
+    await opened.store.aclose(clean=True)
+
+
+def run_row(name: str, *, body: bytes = b"body", watcher: str = "w", target: str = "log", **fields: Any) -> RunRow:
+    values: dict[str, Any] = {
+        "run_key": f"{watcher}/src/{name}/0",
+        "digest": hashlib.sha256(body).digest(),
+        "watcher": watcher,
+        "asset": "a",
+        "stream": "orders",
+        "source": "src",
+        "identity": name,
+        "position": f"line {name}",
+        "target": target,
+        "job": "job",
+        "params": b'{"name":"' + name.encode(errors="replace") + b'"}',
+        "tags": b"{}",
+        "received_at": 1.0,
+    }
+    return RunRow(**{**values, **fields})
+
+
+def letter_row(name: str, *, watcher: str = "w", **fields: Any) -> DeadLetterRow:
+    values: dict[str, Any] = {
+        "watcher": watcher,
+        "stream": "orders",
+        "source": "src",
+        "identity": name,
+        "position": f"line {name}",
+        "body": b"raw " + name.encode(errors="replace"),
+        "key": b"k",
+        "headers": b"[]",
+        "timestamp": 2.0,
+        "reason": "rejected",
+        "error": "no",
+        "attempts": 1,
+        "received_at": 1.0,
+    }
+    return DeadLetterRow(**{**values, **fields})
+
+
+def keys(*names: str, watcher: str = "w") -> list[str]:
+    return [f"{watcher}/src/{name}/0" for name in names]
+
+
+def state(world: World, name: str, watcher: str = "w") -> str | None:
+    run = world.run(f"{watcher}/src/{name}/0")
+    return run and run.state
+
+
+async def claim(world: World, limit: int = 100, target: str = "log") -> list[Claim]:
+    return await world.store.claim(target, limit, LEASE)
+
+
+async def failed(world: World, name: str) -> None:
+    """A run that was launched once and given up."""
+    await world.store.commit([run_row(name)], f"make {name}")
+    (one,) = await claim(world)
+    await world.store.commit([ResultRow(one.run_key, one.epoch, "failed", error="boom")], f"fail {name}")
+
+
+# Commit: run requests ------------------------------------------------------------------------------------------------
+
+
+async def test_a_commit_stores_run_requests_and_counts_them(world: World) -> None:
+    receipt = await world.store.commit([run_row("1"), run_row("2")], "c1")
+    assert (receipt.stored, receipt.repeats, receipt.conflicts, receipt.refused) == (2, (), (), ())
+    assert world.run("w/src/1/0") == Run("pending", 0, 0, "", "")
+
+
+async def test_commits_are_numbered_in_order(world: World) -> None:
+    numbers = [(await world.store.commit([run_row(str(n))], f"c{n}")).sequence for n in range(3)]
+    assert numbers == [1, 2, 3]
+
+
+async def test_a_commit_without_rows_is_a_commit(world: World) -> None:
+    assert (await world.store.commit([], "c1")).stored == 0
+
+
+async def test_a_repeat_by_run_key_adds_to_repeats_and_stores_nothing(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    receipt = await world.store.commit([run_row("1"), run_row("2")], "c2")
+    assert (receipt.stored, receipt.repeats) == (1, ("w/src/1/0",))
+    assert world.run("w/src/1/0") == Run("pending", 0, 1, "", "")
+    assert len(await claim(world)) == 2
+
+
+async def test_a_repeat_whose_params_changed_is_still_a_repeat(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    receipt = await world.store.commit([run_row("1", params=b'{"other":1}', job="other")], "c2")
+    assert receipt.repeats == ("w/src/1/0",)
+    (one,) = await claim(world)
+    assert (one.job, one.params) == ("job", b'{"name":"1"}')
+
+
+async def test_the_same_key_with_other_bytes_is_stored_apart_and_reported(world: World) -> None:
+    other = hashlib.sha256(b"other").hexdigest()[:16]
+    await world.store.commit([run_row("1")], "c1")
+    receipt = await world.store.commit([run_row("1", body=b"other")], "c2")
+    assert (receipt.stored, receipt.repeats, receipt.conflicts) == (1, (), ("w/src/1/0",))
+    assert {one.run_key for one in await claim(world)} == {"w/src/1/0", f"w/src/1/0~{other}"}
+    again = await world.store.commit([run_row("1", body=b"other")], "c3")
+    assert (again.stored, again.repeats, again.conflicts) == (0, (f"w/src/1/0~{other}",), ())
+
+
+async def test_what_comes_twice_in_one_commit_is_one_run(world: World) -> None:
+    rows = [run_row("2"), run_row("1"), run_row("2"), run_row("1", body=b"x"), run_row("1", body=b"x")]
+    receipt = await world.store.commit(rows, "c1")
+    apart = f"w/src/1/0~{hashlib.sha256(b'x').hexdigest()[:16]}"
+    assert (receipt.stored, receipt.conflicts) == (3, ("w/src/1/0",))
+    assert sorted(receipt.repeats) == [apart, "w/src/2/0"]
+    assert [one.run_key for one in await claim(world)] == ["w/src/2/0", "w/src/1/0", apart]
+    run = world.run("w/src/2/0")
+    assert run is not None
+    assert run.repeats == 1
+
+
+async def test_several_runs_of_one_event_differ_by_their_ordinal(world: World) -> None:
+    rows = [run_row("1"), run_row("1", run_key="w/src/1/1")]
+    assert (await world.store.commit(rows, "c1")).stored == 2
+
+
+# Commit: unknown results ---------------------------------------------------------------------------------------------
+
+
+async def test_a_commit_whose_answer_was_lost_comes_out_the_same_when_it_is_run_again(world: World) -> None:
+    await world.store.commit([run_row("old"), letter_row("old", watcher="other")], "c1")
+    (one,) = await claim(world)
+    rows: list[Row] = [
+        run_row("new"), run_row("old"), run_row("new"), run_row("old", body=b"x"), letter_row("n"),
+        letter_row("old", watcher="other"), AttemptRow("w", "src", "n", 2, "e"),
+        ResultRow(one.run_key, one.epoch, "started", "id"), ResultRow(one.run_key, one.epoch + 1, "failed"),
+    ]  # fmt: skip
+    world.lose_the_next_answer()
+    with pytest.raises(StoreUnavailable):
+        await world.store.commit(rows, "c2")
+    receipt = await world.store.commit(rows, "c2")
+    assert (receipt.stored, sorted(receipt.repeats)) == (2, ["w/src/new/0", "w/src/old/0"])
+    assert receipt.conflicts == ("w/src/old/0",)
+    assert (receipt.dead_letters, receipt.stale_results) == (2, 1)
+    assert world.run("w/src/old/0") == Run("started", 0, 1, "id", "")
+    assert world.run("w/src/new/0") == Run("pending", 0, 1, "", "")
+    assert [(letter.identity, letter.repeats) for letter in world.letters()] == [("old", 1), ("n", 0)]
+    assert len(await claim(world)) == 2
+
+
+async def test_a_commit_that_is_run_again_with_more_rows_stores_what_is_new(world: World) -> None:
+    world.lose_the_next_answer()
+    with pytest.raises(StoreUnavailable):
+        await world.store.commit([run_row("1")], "c1")
+    receipt = await world.store.commit([run_row("1"), run_row("2")], "c1")
+    assert (receipt.stored, receipt.repeats) == (2, ())
+    assert len(await claim(world)) == 2
+
+
+async def test_a_message_that_comes_again_after_a_crash_is_a_repeat(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    await world.crash()
+    assert (await world.store.commit([run_row("1"), run_row("2")], "c2")).repeats == ("w/src/1/0",)
+    assert len(await claim(world)) == 2
+
+
+# Commit: refused rows ------------------------------------------------------------------------------------------------
+
+
+async def test_a_row_that_the_database_refuses_becomes_a_dead_letter_and_the_others_are_stored(world: World) -> None:
+    bad = run_row("\ud800")
+    rows = [run_row("1"), run_row("2"), bad, run_row("3"), letter_row("4")]
+    receipt = await world.store.commit(rows, "c1")
+    assert (receipt.stored, receipt.dead_letters) == (3, 2)
+    assert [row for row, _ in receipt.refused] == [bad]
+    assert receipt.refused[0][1]
+    refused = next(letter for letter in world.letters() if letter.reason == "store_refused")
+    assert (refused.watcher, refused.state, refused.body) == ("w", "dead", bad.params)
+    assert "params" in refused.error
+    assert [one.run_key for one in await claim(world)] == keys("1", "2", "3")
+
+
+async def test_every_row_may_be_refused(world: World) -> None:
+    rows = [run_row(f"{n}\udfff") for n in range(5)]
+    receipt = await world.store.commit(rows, "c1")
+    assert (receipt.stored, len(receipt.refused), len(world.letters())) == (0, 5, 5)
+
+
+async def test_what_stands_for_a_refused_run_can_not_be_replayed(world: World) -> None:
+    await world.store.commit([run_row("\ud800")], "c1")
+    (letter,) = world.letters()
+    intent = world.post("replay", dead_letters=[letter.id])
+    assert await world.store.take_intents() == []
+    assert "can't" in world.outcome(intent)
+    assert await world.store.replays("orders", 10) == []
+
+
+async def test_a_dead_letter_is_never_refused_and_two_odd_identities_stay_two(world: World) -> None:
+    odd = [letter_row(name, error="\0\udc80", position="\ud800") for name in ("a\0", "a\\x00", "a\udc80")]
+    receipt = await world.store.commit(odd, "c1")
+    assert (receipt.dead_letters, receipt.refused) == (3, ())
+    found = world.letters()
+    assert len({letter.identity for letter in found}) == 3
+    assert {letter.error for letter in found} == {"\\x00\\udc80"}
+    assert (await world.store.commit(odd, "c2")).dead_letters == 3
+    assert [letter.repeats for letter in world.letters()] == [1, 1, 1]
+
+
+async def test_results_and_attempts_with_odd_text_are_kept(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    (one,) = await claim(world)
+    rows = [
+        ResultRow(one.run_key, one.epoch, "failed", error="\udcff!"),
+        AttemptRow("w", "src", "2", 1, "\udcff"),
+        run_row("\ud800"),
+    ]
+    receipt = await world.store.commit(rows, "c2")
+    assert (receipt.stale_results, len(receipt.refused)) == (0, 1)
+    assert world.run("w/src/1/0") == Run("failed", 0, 0, "", "\\udcff!")
+    assert await world.store.attempts("src") == {("w", "2"): 1}
+
+
+# Dead letters --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_dead_letter_that_comes_again_is_the_same_row(world: World) -> None:
+    await world.store.commit([letter_row("1")], "c1")
+    await world.store.commit([letter_row("1", reason="max_attempts", error="again", body=b"other")], "c2")
+    (letter,) = world.letters()
+    assert (letter.reason, letter.error, letter.repeats, letter.state) == ("max_attempts", "again", 1, "dead")
+    assert letter.body == b"raw 1"
+
+
+async def test_dead_letters_are_told_apart_by_watcher_source_and_identity(world: World) -> None:
+    rows = [letter_row("1"), letter_row("1", watcher="v"), letter_row("1", source="other"), letter_row("2")]
+    assert (await world.store.commit(rows, "c1")).dead_letters == 4
+    assert len(world.letters()) == 4
+
+
+async def test_a_run_request_supersedes_the_dead_letter_of_its_watcher_alone(world: World) -> None:
+    await world.store.commit([letter_row("1"), letter_row("1", watcher="v"), letter_row("2")], "c1")
+    await world.store.commit([run_row("1")], "c2")
+    assert [letter.state for letter in world.letters()] == ["superseded", "dead", "dead"]
+
+
+async def test_a_run_request_of_any_watcher_supersedes_what_nobody_could_read(world: World) -> None:
+    await world.store.commit([letter_row("1", watcher="*")], "c1")
+    await world.store.commit([run_row("1")], "c2")
+    assert [letter.state for letter in world.letters()] == ["superseded"]
+
+
+async def test_it_does_so_after_a_restart_too(world: World) -> None:
+    await world.store.commit([letter_row("1")], "c1")
+    await world.crash()
+    await world.store.commit([run_row("1")], "c2")
+    assert [letter.state for letter in world.letters()] == ["superseded"]
+
+
+async def test_a_dead_letter_and_a_run_request_of_one_window_stay_side_by_side(world: World) -> None:
+    await world.store.commit([letter_row("1"), run_row("1")], "c1")
+    assert [letter.state for letter in world.letters()] == ["dead"]
+    assert state(world, "1") == "pending"
+
+
+async def test_what_was_superseded_and_is_rejected_again_is_dead_again(world: World) -> None:
+    await world.store.commit([letter_row("1")], "c1")
+    await world.store.commit([run_row("1")], "c2")
+    await world.store.commit([letter_row("1")], "c3")
+    assert [(letter.state, letter.repeats) for letter in world.letters()] == [("dead", 1)]
+
+
+# Attempts ------------------------------------------------------------------------------------------------------------
+
+
+async def test_attempts_survive_a_crash_and_are_asked_for_by_source(world: World) -> None:
+    rows = [
+        AttemptRow("w", "src", "1", 1, "e"),
+        AttemptRow("v", "src", "1", 2, "e"),
+        AttemptRow("w", "s2", "1", 3, "e"),
+    ]
+    await world.store.commit(rows, "c1")
+    await world.store.commit([AttemptRow("w", "src", "1", 4, "e")], "c2")
+    await world.crash()
+    assert await world.store.attempts("src") == {("w", "1"): 4, ("v", "1"): 2}
+    assert await world.store.attempts("s2") == {("w", "1"): 3}
+    assert await world.store.attempts("s3") == {}
+
+
+async def test_attempts_are_forgotten_with_the_commit_that_says_so(world: World) -> None:
+    await world.store.commit([AttemptRow("w", "src", "1", 1, "e"), AttemptRow("w", "src", "2", 1, "e")], "c1")
+    await world.store.commit([ForgetRow("w", "src", "1"), ForgetRow("w", "src", "never there")], "c2")
+    assert await world.store.attempts("src") == {("w", "2"): 1}
+
+
+async def test_within_one_commit_the_last_word_about_an_event_counts(world: World) -> None:
+    await world.store.commit([AttemptRow("w", "src", "1", 1, "e"), ForgetRow("w", "src", "1")], "c1")
+    await world.store.commit([ForgetRow("w", "src", "2"), AttemptRow("w", "src", "2", 1, "e")], "c2")
+    assert await world.store.attempts("src") == {("w", "2"): 1}
+
+
+# Claims --------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_claim_holds_what_the_run_needs(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    assert await claim(world) == [
+        Claim(
+            run_key="w/src/1/0", epoch=1, until=world.now + LEASE, retry=0, attempts=0, ambiguous=False, watcher="w",
+            asset="a", stream="orders", position="line 1", target="log", job="job", params=b'{"name":"1"}',
+            tags=b"{}", host="here",
+        )
+    ]  # fmt: skip
+    assert state(world, "1") == "dispatching"
+
+
+async def test_claims_come_oldest_first_and_within_a_commit_in_its_order(world: World) -> None:
+    await world.store.commit([run_row("9"), run_row("3"), run_row("5")], "c1")
+    world.now += 1
+    await world.store.commit([run_row("1")], "c2")
+    assert [one.run_key for one in await claim(world, 2)] == keys("9", "3")
+    assert [one.run_key for one in await claim(world, 5)] == keys("5", "1")
+
+
+async def test_each_target_has_its_own_runs(world: World) -> None:
+    await world.store.commit([run_row("1"), run_row("2", target="other")], "c1")
+    assert [one.run_key for one in await claim(world, target="other")] == keys("2")
+    assert [one.run_key for one in await claim(world)] == keys("1")
+    assert await claim(world, target="nobody") == []
+
+
+async def test_a_claim_for_nothing_claims_nothing(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    assert await claim(world, 0) == []
+    assert state(world, "1") == "pending"
+
+
+async def test_what_is_claimed_is_not_claimed_again_while_its_lease_runs(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    await claim(world)
+    world.now += LEASE - 1
+    assert await claim(world) == []
+
+
+async def test_a_row_whose_lease_ran_out_is_claimed_again_with_a_higher_epoch_and_is_ambiguous(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    (first,) = await claim(world)
+    world.now += LEASE + 1
+    (second,) = await claim(world)
+    assert (second.epoch, second.attempts, second.ambiguous) == (first.epoch + 1, 1, True)
+
+
+async def test_a_result_counts_only_for_the_epoch_that_holds(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    (first,) = await claim(world)
+    world.now += LEASE + 1
+    (second,) = await claim(world)
+    receipt = await world.store.commit([ResultRow(first.run_key, first.epoch, "failed")], "c2")
+    assert receipt.stale_results == 1
+    assert state(world, "1") == "dispatching"
+    receipt = await world.store.commit([ResultRow(second.run_key, second.epoch, "started", "id-1", "url")], "c3")
+    assert receipt.stale_results == 0
+    assert world.run("w/src/1/0") == Run("started", 0, 0, "id-1", "")
+
+
+async def test_a_result_for_what_nobody_claimed_is_stale(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    rows = [ResultRow("w/src/1/0", 0, "started"), ResultRow("no such run", 1, "started")]
+    assert (await world.store.commit(rows, "c2")).stale_results == 2
+    assert state(world, "1") == "pending"
+
+
+async def test_a_second_result_for_the_same_claim_is_stale(world: World) -> None:
+    await world.store.commit([run_row("1"), run_row("2")], "c1")
+    one, two = await claim(world)
+    rows = [ResultRow(c.run_key, c.epoch, "started") for c in (one, two, one)]
+    assert (await world.store.commit(rows, "c2")).stale_results == 1
+    assert (await world.store.commit([ResultRow(one.run_key, one.epoch, "failed")], "c3")).stale_results == 1
+    assert state(world, "1") == "started"
+
+
+@pytest.mark.parametrize("final", ["started", "succeeded", "failed_run", "failed"])
+async def test_what_is_done_is_not_claimed_again(world: World, final: Any) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    (one,) = await claim(world)
+    await world.store.commit([ResultRow(one.run_key, one.epoch, final)], "c2")
+    world.now += 10 * LEASE
+    assert await claim(world) == []
+    assert state(world, "1") == final
+
+
+async def test_a_run_to_be_tried_again_waits_until_not_before_and_keeps_count(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    (one,) = await claim(world)
+    later = ResultRow(one.run_key, one.epoch, "pending", error="busy", not_before=world.now + 30)
+    await world.store.commit([later], "c2")
+    assert world.run("w/src/1/0") == Run("pending", 0, 0, "", "busy")
+    world.now += 29
+    assert await claim(world) == []
+    world.now += 2
+    (again,) = await claim(world)
+    assert (again.epoch, again.attempts, again.ambiguous) == (2, 1, False)
+
+
+async def test_a_run_to_be_tried_again_goes_behind_those_that_are_due_before_it(world: World) -> None:
+    await world.store.commit([run_row("1"), run_row("2")], "c1")
+    (one,) = await claim(world, 1)
+    world.now += 1
+    await world.store.commit([ResultRow(one.run_key, one.epoch, "pending")], "c2")
+    world.now += 1
+    await world.store.commit([run_row("3")], "c3")
+    assert [c.run_key for c in await claim(world)] == keys("2", "1", "3")
+
+
+async def test_after_a_crash_what_was_claimed_is_claimed_again_at_once_and_is_ambiguous(world: World) -> None:
+    await world.store.commit([run_row("1"), run_row("2")], "c1")
+    await claim(world, 1)
+    await world.crash()
+    first, second = await claim(world)
+    assert (first.run_key, first.epoch, first.ambiguous) == ("w/src/1/0", 2, True)
+    assert (second.run_key, second.epoch, second.ambiguous) == ("w/src/2/0", 1, False)
+
+
+async def test_a_run_stays_with_the_host_that_launched_it_first(world: World) -> None:
+    await world.store.commit([run_row("1"), run_row("2")], "c1")
+    await claim(world, 1)
+    world.now += LEASE + 1
+    await world.crash(host="elsewhere")
+    assert {c.run_key: c.host for c in await claim(world)} == {"w/src/1/0": "here", "w/src/2/0": "elsewhere"}
+
+
+# Intents -------------------------------------------------------------------------------------------------------------
+
+
+async def test_runs_of_a_paused_watcher_are_held_until_it_is_resumed(world: World) -> None:
+    await world.register({"w": "1", "v": "1"}, {})
+    world.post("pause", watcher="w")
+    assert [(i.kind, i.watcher) for i in await world.store.take_intents()] == [("pause", "w")]
+    await world.store.commit([run_row("1"), run_row("2", watcher="v"), run_row("3")], "c1")
+    assert [c.run_key for c in await claim(world)] == keys("2", watcher="v")
+    assert await claim(world) == []
+    assert state(world, "1") == "held"
+    await world.store.commit([run_row("4", watcher="v")], "c2")
+    assert [c.run_key for c in await claim(world)] == keys("4", watcher="v")
+    world.post("resume", watcher="w")
+    await world.store.take_intents()
+    assert [c.run_key for c in await claim(world)] == keys("1", "3")
+
+
+async def test_a_pause_holds_over_a_restart(world: World) -> None:
+    await world.register({"w": "1"}, {})
+    world.post("pause", watcher="w")
+    await world.store.take_intents()
+    await world.store.commit([run_row("1")], "c1")
+    await world.crash()
+    await world.register({"w": "1"}, {})
+    assert await claim(world) == []
+
+
+async def test_resume_with_skip_skips_what_was_committed_up_to_then(world: World) -> None:
+    await world.register({"w": "1", "v": "1"}, {})
+    world.post("pause", watcher="w")
+    await world.store.take_intents()
+    await world.store.commit([run_row("1"), run_row("2", watcher="v")], "c1")
+    world.post("resume", watcher="w", skip=True)
+    assert [i.skip for i in await world.store.take_intents()] == [True]
+    await world.store.commit([run_row("3")], "c2")
+    assert [c.run_key for c in await claim(world)] == [*keys("2", watcher="v"), *keys("3")]
+    assert state(world, "1") == "skipped"
+
+
+async def test_runs_of_a_disabled_watcher_wait_until_it_is_enabled(world: World) -> None:
+    await world.register({"w": "1"}, {})
+    await world.store.commit([run_row("1")], "c1")
+    world.post("disable", watcher="w")
+    await world.store.take_intents()
+    assert await claim(world) == []
+    world.post("enable", watcher="w")
+    await world.store.take_intents()
+    assert len(await claim(world)) == 1
+
+
+async def test_an_intent_is_taken_once_and_in_order(world: World) -> None:
+    await world.register({"w": "1"}, {})
+    for kind in ("pause", "resume", "disable"):
+        world.post(kind, watcher="w")
+    assert [i.kind for i in await world.store.take_intents()] == ["pause", "resume", "disable"]
+    assert await world.store.take_intents() == []
+
+
+async def test_an_intent_about_an_unknown_watcher_is_done_with_the_reason(world: World) -> None:
+    intent = world.post("pause", watcher="nobody")
+    assert await world.store.take_intents() == []
+    assert "nobody" in world.outcome(intent)
+
+
+@pytest.mark.parametrize("final", ["failed", "failed_run"])
+async def test_a_failed_run_that_is_retried_is_a_new_launch_with_its_own_number(world: World, final: Any) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    (one,) = await claim(world)
+    world.now += LEASE + 1
+    (one,) = await claim(world)
+    await world.store.commit([ResultRow(one.run_key, one.epoch, final, "id", "url", "boom")], "c2")
+    intent = world.post("retry", run_keys=["w/src/1/0"])
+    assert [i.kind for i in await world.store.take_intents()] == ["retry"]
+    assert world.outcome(intent) == "done"
+    (again,) = await claim(world)
+    assert (again.retry, again.attempts, again.ambiguous, again.epoch) == (1, 0, False, 3)
+    assert world.run("w/src/1/0") == Run("dispatching", 1, 0, "", "")
+
+
+async def test_only_what_has_failed_or_was_skipped_can_be_retried(world: World) -> None:
+    await world.store.commit([run_row("1"), run_row("2")], "c1")
+    (one,) = await claim(world, 1)
+    await world.store.commit([ResultRow(one.run_key, one.epoch, "started")], "c2")
+    intent = world.post("retry", run_keys=[*keys("1", "2"), "unknown"])
+    assert await world.store.take_intents() == []
+    assert all(key in world.outcome(intent) for key in [*keys("1", "2"), "unknown"])
+    assert (state(world, "1"), state(world, "2")) == ("started", "pending")
+
+
+# Replays -------------------------------------------------------------------------------------------------------------
+
+
+async def ask_for_replay(world: World, *names: str) -> list[int]:
+    ids = [letter.id for letter in world.letters() if letter.identity in names]
+    world.post("replay", dead_letters=ids)
+    assert [i.kind for i in await world.store.take_intents()] == ["replay"]
+    return ids
+
+
+async def test_a_replay_hands_out_the_whole_message_once(world: World) -> None:
+    await world.store.commit([letter_row("1"), letter_row("2"), letter_row("3", stream="other")], "c1")
+    first, _ = await ask_for_replay(world, "1", "3")
+    (replay,) = await world.store.replays("orders", 10)
+    assert (replay.dead_letter, replay.watcher, replay.source, replay.identity) == (first, "w", "src", "1")
+    assert (replay.body, replay.key, replay.headers, replay.timestamp) == (b"raw 1", b"k", b"[]", 2.0)
+    assert await world.store.replays("orders", 10) == []
+    assert len(await world.store.replays("other", 10)) == 1
+
+
+async def test_replays_come_in_portions(world: World) -> None:
+    await world.store.commit([letter_row(str(n)) for n in range(5)], "c1")
+    await ask_for_replay(world, *map(str, range(5)))
+    portions = [[r.identity for r in await world.store.replays("orders", 2)] for _ in range(4)]
+    assert portions == [["0", "1"], ["2", "3"], ["4"], []]
+
+
+async def test_a_replay_that_a_crash_cut_short_is_handed_out_again(world: World) -> None:
+    await world.store.commit([letter_row("1")], "c1")
+    await ask_for_replay(world, "1")
+    await world.store.replays("orders", 10)
+    await world.crash()
+    assert len(await world.store.replays("orders", 10)) == 1
+
+
+async def test_a_replayed_dead_letter_is_marked_and_does_not_come_back(world: World) -> None:
+    await world.store.commit([letter_row("1")], "c1")
+    (number,) = await ask_for_replay(world, "1")
+    await world.store.replays("orders", 10)
+    await world.store.commit([run_row("1")], "c2")
+    await world.store.commit([ReplayedRow(number)], "c3")
+    assert [letter.state for letter in world.letters()] == ["replayed"]
+    await world.crash()
+    assert await world.store.replays("orders", 10) == []
+
+
+async def test_a_replay_that_is_rejected_again_is_dead_and_may_be_asked_for_again(world: World) -> None:
+    await world.store.commit([letter_row("1")], "c1")
+    (number,) = await ask_for_replay(world, "1")
+    await world.store.replays("orders", 10)
+    await world.store.commit([letter_row("1")], "c2")
+    await world.store.commit([ReplayedRow(number)], "c3")
+    assert [letter.state for letter in world.letters()] == ["dead"]
+    await ask_for_replay(world, "1")
+    assert len(await world.store.replays("orders", 10)) == 1
+
+
+# Names that must keep their meaning ----------------------------------------------------------------------------------
+
+
+async def test_an_edited_watcher_is_the_same_watcher(world: World) -> None:
+    await world.register({"w": "1"}, {"orders": "src"})
+    await world.register({"w": "2"}, {"orders": "src"})
+
+
+async def test_a_removed_id_that_comes_back_as_another_watcher_is_refused_until_accepted(world: World) -> None:
+    await world.register({"w": "1", "v": "1"}, {})
+    await world.register({"v": "1"}, {})
+    await world.register({"v": "1", "w": "1"}, {})
+    await world.register({"v": "1"}, {})
+    with pytest.raises(StoreRefused, match="'w'"):
+        await world.register({"w": "2", "v": "1"}, {})
+    await world.register({"w": "2", "v": "1"}, {}, ["w"])
+    await world.register({"w": "2", "v": "1"}, {})
+
+
+async def test_a_stream_whose_source_moved_is_refused_until_accepted(world: World) -> None:
+    await world.register({}, {"orders": "a", "bills": "b"})
+    with pytest.raises(StoreRefused, match=r"'orders'.*'a'.*'c'"):
+        await world.register({}, {"orders": "c", "bills": "b"})
+    await world.register({}, {"orders": "c", "bills": "b"}, ["orders"])
+    await world.register({}, {"orders": "c"})
+
+
+async def test_all_such_problems_are_reported_at_once_and_nothing_is_changed(world: World) -> None:
+    await world.register({"w": "1"}, {"orders": "a"})
+    await world.register({}, {"orders": "a"})
+    with pytest.raises(StoreRefused) as refused:
+        await world.register({"w": "2", "new": "1"}, {"orders": "b", "bills": "b"})
+    assert len(str(refused.value).splitlines()) == 2
+    await world.register({"w": "1"}, {"orders": "a", "bills": "c"})
+
+
+# Retention -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_was_started_is_forgotten_in_time_and_its_key_later(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    (one,) = await claim(world)
+    await world.store.commit([ResultRow(one.run_key, one.epoch, "started")], "c2")
+    world.now += 29 * DAY
+    assert await world.store.prune() == 0
+    world.now += 2 * DAY
+    assert await world.store.prune() == 1
+    assert state(world, "1") is None
+    assert (await world.store.commit([run_row("1")], "c3")).repeats == ("w/src/1/0",)
+    assert await claim(world) == []
+    world.now += 31 * DAY
+    assert await world.store.prune() == 0
+    world.now += 2 * DAY
+    assert await world.store.prune() == 1
+    assert (await world.store.commit([run_row("1")], "c4")).stored == 1
+    assert len(await claim(world)) == 1
+
+
+async def test_what_still_waits_to_be_started_is_never_forgotten_nor_is_its_key(world: World) -> None:
+    await world.store.commit([run_row("1"), run_row("2")], "c1")
+    await claim(world, 1)
+    world.now += 400 * DAY
+    assert await world.store.prune() == 0
+    assert (await world.store.commit([run_row("1")], "c2")).repeats == ("w/src/1/0",)
+    assert len(await claim(world)) == 2
+
+
+async def test_a_failed_run_is_kept_longer_than_one_that_was_started(world: World) -> None:
+    await failed(world, "1")
+    world.now += 89 * DAY
+    assert await world.store.prune() == 0
+    world.now += 2 * DAY
+    await world.store.prune()
+    assert state(world, "1") is None
+
+
+async def test_dead_letters_that_wait_are_kept_longer_than_those_that_are_settled(world: World) -> None:
+    await world.store.commit([letter_row("1"), letter_row("2")], "c1")
+    await world.store.commit([run_row("1")], "c2")
+    world.now += 31 * DAY
+    assert await world.store.prune() == 1
+    assert [letter.identity for letter in world.letters()] == ["2"]
+    world.now += 60 * DAY
+    assert await world.store.prune() == 1
+    assert world.letters() == []
+
+
+async def test_attempts_at_what_never_came_back_are_forgotten(world: World) -> None:
+    await world.store.commit([AttemptRow("w", "src", "1", 1, "e")], "c1")
+    world.now += 33 * DAY
+    assert await world.store.prune() == 1
+    assert await world.store.attempts("src") == {}
+
+
+# The end -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_heartbeat_is_taken(world: World) -> None:
+    await world.store.heartbeat(b'{"ok":true}')
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_closed_store_refuses_and_closing_it_twice_is_harmless(world: World, clean: bool) -> None:
+    await world.store.aclose(clean=clean)
+    await world.store.aclose(clean=clean)
+    with pytest.raises(StoreRefused):
+        await world.store.commit([run_row("1")], "c1")
+    with pytest.raises(StoreRefused):
+        await world.store.claim("log", 1, LEASE)

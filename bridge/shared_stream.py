@@ -18,7 +18,7 @@ import structlog
 
 from bridge.core.errors import AckTimeout, OwnershipLost, Transient
 from bridge.core.model import UNORDERED, AdvanceBatch, AdvanceItem, AdvanceOutcome, Poll, Slice
-from bridge.ports import Lanes, Meta
+from bridge.ports import Lanes, Meta, Producer
 
 __all__ = [
     "UNORDERED",
@@ -87,6 +87,11 @@ class SharedStreamProducer(ABC):
     def describe(self, broker_payload: Any) -> Meta:
         """Position, key, headers and time of a message, for people and for dead letters."""
         return Meta(position=self.identity(broker_payload))
+
+
+def has_identity(producer: Producer) -> bool:
+    """False where `identity` is only the one that says that there is none."""
+    return getattr(producer.identity, "__func__", None) is not SharedStreamProducer.identity
 
 
 def body_of(event: Any) -> bytes:

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import msgspec
@@ -34,7 +34,7 @@ from bridge.runtime.persister import Persister
 from bridge.runtime.process import Process, ProcessSpec, handle_signals
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.supervisor import StreamSpec
-from bridge.shared_stream import SharedStreamProducer
+from bridge.shared_stream import has_identity
 from bridge.store.options import InstanceId, Retention, StoreOptions
 from bridge.store.reader import Reader, open_reader
 from bridge.store.sql import SqlStore, open_store
@@ -80,12 +80,12 @@ def explain(config: Config) -> dict[str, Explained]:
     """By `streams.<name>` and `targets.<name>`: how the promise is kept there."""
     told: dict[str, Explained] = {}
     for name, stream in config.streams.items():
-        has_identity = _has_identity(KINDS.streams[stream.kind]().build(stream.options))
+        can_tell = has_identity(KINDS.streams[stream.kind]().build(stream.options))
         notes = (
             "settled only after everything that a message caused is durable",
-            "run keys from the messages' own identity" if has_identity else "no identity: a redelivery is a second run",
+            "run keys from the messages' own identity" if can_tell else "no identity: a redelivery is a second run",
         )
-        told[f"streams.{name}"] = Explained(stream.kind, "at least once" if not has_identity else "one run", notes)
+        told[f"streams.{name}"] = Explained(stream.kind, "one run" if can_tell else "at least once", notes)
     for name, target in config.targets.items():
         built = KINDS.targets[target.kind]().build(name, target.options, os.devnull)
         told[f"targets.{name}"] = Explained(target.kind, built.guarantee)
@@ -244,7 +244,3 @@ def _trigger_of(watcher: WatcherConfig) -> Callable[[], BaseEventTrigger]:
         )
     kwargs = dict(watcher.kwargs)
     return lambda: found(**kwargs)
-
-
-def _has_identity(producer: Any) -> bool:
-    return type(producer).identity is not SharedStreamProducer.identity

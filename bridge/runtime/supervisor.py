@@ -23,7 +23,7 @@ from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.rows import Source
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.watchers import Watchers
-from bridge.shared_stream import SharedStreamProducer
+from bridge.shared_stream import has_identity
 
 log = structlog.get_logger("headrace.stream")
 
@@ -133,7 +133,7 @@ class StreamSupervisor:
         spec, services = self.spec, self._services
         attempts = await services.store.attempts(spec.source)
         producer = spec.producer()
-        can_tell = type(producer).identity is not SharedStreamProducer.identity
+        can_tell = has_identity(producer)
         source = Source(spec.name, spec.source, producer.identity if can_tell else None, producer.describe)
         if not can_tell and not self._announced:
             log.warning("messages have no identity, a redelivery is a second run", stream=spec.name)

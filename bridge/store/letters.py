@@ -1,0 +1,109 @@
+"""Dead letters, what replaces them, and the attempts that must survive a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import select
+
+from bridge.core.model import EVERY_WATCHER
+from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, Replay, ReplayedRow, RunRow
+from bridge.store.rules import OPEN_LETTERS, is_whole, storable_letter
+from bridge.store.schema import attempts, dead_letters
+from bridge.store.statements import Statements
+from bridge.store.writer import Transaction
+
+_REMEMBERED_MOST: Final = 100_000
+
+
+class Letters:
+    """Writes dead letters and attempts.
+
+    It remembers a hash of every open dead letter, so that a run request costs a look into a set and no statement to
+    find out that it supersedes none. Past `_REMEMBERED_MOST` it asks the database about every run request instead.
+    """
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        self._open: set[int] = set()
+        self._too_many = False
+        self._handed_out: set[int] = set()
+
+    def refresh(self, tx: Transaction) -> None:
+        letters = dead_letters.c
+        query = select(letters.watcher, letters.source, letters.identity).where(letters.state.in_(OPEN_LETTERS))
+        found = tx.connection.execute(query.limit(_REMEMBERED_MOST + 1)).all()
+        self._open = {hash(tuple(row)) for row in found}
+        self._too_many = len(found) > _REMEMBERED_MOST
+
+    @property
+    def is_overflowing(self) -> bool:
+        return self._too_many
+
+    # dead letters ----------------------------------------------------------------------------------------------------
+
+    def supersede(self, tx: Transaction, rows: Sequence[RunRow], commit_id: str) -> None:
+        """A run request of an event replaces the dead letter of its watcher, and that of "nobody can read it"."""
+        if not self._open:
+            return
+        found: list[tuple[str, str, str]] = []
+        for row in rows:
+            for watcher in (row.watcher, EVERY_WATCHER):
+                triple = (watcher, row.source, row.identity)
+                if self._too_many or hash(triple) in self._open:
+                    found.append(triple)
+        tx.many(self._statements.supersede, [(tx.now, *triple, commit_id) for triple in found])
+
+    def put(self, tx: Transaction, rows: Sequence[DeadLetterRow], commit_id: str) -> None:
+        values: list[tuple[Any, ...]] = []
+        for given in rows:
+            row = storable_letter(given)
+            triple = (row.watcher, row.source, row.identity)
+            self._open.add(hash(triple))
+            values.append(
+                (
+                    *triple, int(is_whole(row)), row.stream, row.position, row.reason, row.error, row.attempts,
+                    row.timestamp, row.received_at, tx.now, tx.now, commit_id, row.key, row.headers, row.body,
+                )
+            )  # fmt: skip
+        tx.many(self._statements.put_letter, values)
+        self._too_many = self._too_many or len(self._open) > _REMEMBERED_MOST
+
+    def replayed(self, tx: Transaction, rows: Sequence[ReplayedRow]) -> None:
+        tx.many(self._statements.replayed, [(tx.now, row.dead_letter) for row in rows])
+
+    # replays ---------------------------------------------------------------------------------------------------------
+
+    def to_replay(self, tx: Transaction, stream: str, limit: int) -> list[Replay]:
+        """Those that somebody asked for and that this instance did not hand out yet, oldest first."""
+        letters = dead_letters.c
+        waiting = select(letters.id).where(letters.state == "replaying", letters.stream == stream).order_by(letters.id)
+        ids = [i for i in tx.connection.execute(waiting).scalars() if i not in self._handed_out][:limit]
+        query = select(
+            letters.id, letters.watcher, letters.stream, letters.source, letters.identity, letters.position,
+            letters.body, letters.timestamp, letters.key, letters.headers,
+        ).where(letters.id.in_(ids)).order_by(letters.id)  # fmt: skip
+        return [Replay(*tuple(row)) for row in tx.connection.execute(query)]
+
+    def handed_out(self, replays: Sequence[Replay]) -> None:
+        self._handed_out.update(replay.dead_letter for replay in replays)
+
+    def asked_again(self, ids: Sequence[int]) -> None:
+        self._handed_out.difference_update(ids)
+
+    # attempts --------------------------------------------------------------------------------------------------------
+
+    def note_attempts(self, tx: Transaction, rows: Sequence[AttemptRow | ForgetRow]) -> None:
+        """The last word about an event counts: a try that failed and its end may come in one commit."""
+        last = {(row.source, row.watcher, row.identity): row for row in rows}
+        failed = [
+            (*triple, row.tries, row.error, tx.now) for triple, row in last.items() if isinstance(row, AttemptRow)
+        ]
+        tx.many(self._statements.put_attempt, sorted(failed))
+        tx.many(self._statements.forget, sorted(t for t, row in last.items() if isinstance(row, ForgetRow)))
+
+    def attempts_of(self, tx: Transaction, source: str) -> dict[tuple[str, str], int]:
+        columns = attempts.c
+        query = select(columns.watcher, columns.identity, columns.tries).where(columns.source == source)
+        return {(watcher, identity): tries for watcher, identity, tries in tx.connection.execute(query)}

@@ -1,0 +1,222 @@
+"""A store in memory that keeps every promise of the port but durability: for tests, for benchmarks, and to try things.
+
+It passes the same suite as the store on SQL. `available`, `hold` and `faults` make it fail as a disk does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any, Literal
+
+from bridge.core.errors import StoreRefused, StoreUnavailable
+from bridge.ports import Claim, Intent, Receipt, Replay, Row
+from bridge.store.memory_tables import StoredRun, StoredWatcher, Tables
+from bridge.store.options import InstanceId, StoreOptions
+from bridge.store.registry import moved_sources, reused_ids
+from bridge.store.rules import RETRYABLE
+
+
+class MemoryStore:
+    """`bridge.ports.Store`, with switches.
+
+    `available` False: every call raises StoreUnavailable. `hold`: commits wait until it is set (it is at first).
+    `faults`: by number of the commit call (1 is the first), it fails `before` it happened or `after`.
+    """
+
+    def __init__(
+        self,
+        *,
+        instance: InstanceId | None = None,
+        options: StoreOptions | None = None,
+        now: Callable[[], float] = time.time,
+        tables: Tables | None = None,
+    ) -> None:
+        self.available = True
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self.faults: dict[int, Literal["before", "after"]] = {}
+        self.commits = 0
+        self._tables = tables or Tables()
+        self._instance = instance or InstanceId("memory", "localhost", 0, "")
+        self._options = options or StoreOptions()
+        self._now = now
+        self._handed_out: set[int] = set()
+        self._closed = False
+
+    @property
+    def tables(self) -> Tables:
+        return self._tables.unfold()
+
+    def restarted(self, instance: InstanceId | None = None) -> MemoryStore:
+        """The store of the next life, after this one died: what its host had claimed may be claimed again at once."""
+        successor = instance or self._instance
+        for run in self.tables.runs.values():
+            if run.state == "dispatching" and successor.host == self._instance.host:
+                self.tables.queue(run, 0.0)
+        return MemoryStore(instance=successor, options=self._options, now=self._now, tables=self.tables)
+
+    # the port --------------------------------------------------------------------------------------------------------
+
+    async def commit(self, rows: Sequence[Row], commit_id: str) -> Receipt:
+        self.commits += 1
+        number = self.commits
+        await self.hold.wait()
+        self._check()
+        fault = self.faults.get(number)
+        if fault == "before":
+            raise StoreUnavailable(f"commit {number} was told to fail before it happened")
+        receipt = self._tables.commit(list(rows), commit_id, self._now())
+        if fault == "after":
+            raise StoreUnavailable(f"commit {number} was told to fail after it happened")
+        return receipt
+
+    async def claim(self, target: str, limit: int, lease: float) -> list[Claim]:
+        self._check()
+        now = self._now()
+        queue = self.tables.queues.get(target, [])
+        held: list[tuple[float, int, str]] = []
+        claims: list[Claim] = []
+        while queue and queue[0][0] <= now and len(claims) < limit:
+            entry = heappop(queue)
+            run = self.tables.runs.get(entry[2])
+            if run is None or run.number != entry[1] or run.due != entry[0]:
+                continue
+            if self.tables.is_held(run.row.watcher):
+                held.append(entry)
+            else:
+                claims.append(self._claim(run, now, now + lease))
+        for entry in held:
+            heappush(queue, entry)
+        return claims
+
+    async def attempts(self, source: str) -> dict[tuple[str, str], int]:
+        self._check()
+        return {(w, i): tries for (w, s, i), (tries, _) in self.tables.attempts.items() if s == source}
+
+    async def replays(self, stream: str, limit: int) -> list[Replay]:
+        self._check()
+        waiting = sorted(self.tables.letters.values(), key=lambda letter: letter.id)
+        found = [
+            Replay(
+                letter.id, row.watcher, row.stream, row.source, row.identity, row.position, row.body, row.timestamp,
+                row.key, row.headers,
+            )
+            for letter in waiting
+            if letter.state == "replaying" and (row := letter.row).stream == stream
+            if letter.id not in self._handed_out
+        ][:limit]  # fmt: skip
+        self._handed_out.update(replay.dead_letter for replay in found)
+        return found
+
+    async def take_intents(self) -> list[Intent]:
+        self._check()
+        waiting, self.tables.intents = self.tables.intents, []
+        taken = []
+        for intent, about in waiting:
+            problem = self._apply(intent, about)
+            self.tables.outcomes[intent.id] = problem or "done"
+            if not problem:
+                taken.append(intent)
+        return taken
+
+    async def heartbeat(self, status: bytes) -> None:
+        self._check()
+        self._tables.heartbeat = status
+
+    async def prune(self) -> int:
+        self._check()
+        return self.tables.prune(self._now(), self._options)
+
+    async def aclose(self, *, clean: bool) -> None:
+        self._closed = True
+
+    async def register(
+        self, watchers: Mapping[str, str], sources: Mapping[str, str], accept: frozenset[str] = frozenset()
+    ) -> None:
+        """As `SqlStore.register`."""
+        self._check()
+        known = {name: (watcher.definition, watcher.removed_at) for name, watcher in self.tables.watchers.items()}
+        problems = reused_ids(known, watchers, accept) + moved_sources(self.tables.sources, sources, accept)
+        if problems:
+            raise StoreRefused("\n".join(problems))
+        self.tables.sources.update(sources)
+        for name, definition in watchers.items():
+            watcher = self.tables.watchers.setdefault(name, StoredWatcher(definition))
+            if watcher.removed_at is not None and watcher.definition != definition:
+                watcher.paused = watcher.disabled = False
+            watcher.definition, watcher.removed_at = definition, None
+        for name in self.tables.watchers.keys() - watchers.keys():
+            watcher = self.tables.watchers[name]
+            watcher.removed_at = watcher.removed_at or self._now()
+
+    def post(
+        self,
+        kind: Literal["pause", "resume", "disable", "enable", "replay", "retry"],
+        *,
+        watcher: str = "",
+        skip: bool = False,
+        run_keys: Sequence[str] = (),
+        dead_letters: Sequence[int] = (),
+    ) -> int:
+        """As `Reader.post`."""
+        intent = Intent(self.tables.next_id(), kind, watcher, skip)
+        self.tables.intents.append((intent, [*run_keys, *dead_letters]))
+        return intent.id
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreRefused("the store in memory is closed")
+        if not self.available:
+            raise StoreUnavailable("the store in memory was told to be away")
+
+    # claims and intents ----------------------------------------------------------------------------------------------
+
+    def _claim(self, run: StoredRun, now: float, until: float) -> Claim:
+        row = run.row
+        run.ambiguous = run.ambiguous or run.state == "dispatching"
+        claim = Claim(
+            row.run_key, run.epoch + 1, until, run.retry, run.attempts, run.ambiguous, row.watcher, row.asset,
+            row.stream, row.position, row.target, row.job, row.params, row.tags, run.host or self._instance.host,
+        )  # fmt: skip
+        run.state, run.epoch, run.attempts, run.updated_at = "dispatching", run.epoch + 1, run.attempts + 1, now
+        run.host = claim.host
+        self.tables.queue(run, until)
+        return claim
+
+    def _apply(self, intent: Intent, about: list[Any]) -> str:
+        if intent.kind == "retry":
+            return "; ".join(problem for key in about if (problem := self._retry(key)))
+        if intent.kind == "replay":
+            return "; ".join(problem for number in about if (problem := self._replay(number)))
+        watcher = self.tables.watchers.get(intent.watcher)
+        if watcher is None or watcher.removed_at is not None:
+            return f"there is no watcher {intent.watcher!r}"
+        if intent.kind in ("pause", "resume"):
+            watcher.paused = intent.kind == "pause"
+        else:
+            watcher.disabled = intent.kind == "disable"
+        for run in self.tables.runs.values() if intent.kind == "resume" and intent.skip else ():
+            if run.state == "pending" and run.row.watcher == intent.watcher:
+                run.state, run.due, run.updated_at = "skipped", None, self._now()
+        return ""
+
+    def _retry(self, key: str) -> str:
+        run = self.tables.runs.get(key)
+        if run is None or run.gone or run.state not in RETRYABLE:
+            return f"{key!r} can't be retried"
+        run.state, run.retry, run.attempts, run.ambiguous = "pending", run.retry + 1, 0, False
+        run.host = run.run_id = run.url = run.error = ""
+        run.updated_at = self._now()
+        self.tables.queue(run, run.updated_at)
+        return ""
+
+    def _replay(self, number: int) -> str:
+        for letter in self.tables.letters.values():
+            if letter.id == number and letter.state == "dead" and letter.whole:
+                letter.state, letter.updated_at = "replaying", self._now()
+                self._handed_out.discard(number)
+                return ""
+        return f"dead letter {number} can't be replayed"

@@ -1,0 +1,121 @@
+"""What every store does alike, as plain functions: names of conflicts, text that can't be refused, states.
+
+The SQL store and the one in memory share them, so that they can only differ where they store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import isfinite
+from typing import Final
+
+from msgspec import structs
+
+from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, ResultRow, Row, RunRow
+
+FINISHED: Final = ("started", "succeeded", "failed_run", "skipped", "suppressed")
+RETRYABLE: Final = ("failed", "failed_run", "skipped")
+OPEN_LETTERS: Final = ("dead", "replaying")
+SETTLED_LETTERS: Final = ("replayed", "superseded", "dropped")
+
+STORE_REFUSED: Final = "store_refused"
+_TEXT_MOST: Final = 100_000  # characters of an error or a position that are kept
+_COUNT_MOST: Final = 2**31 - 1
+
+
+def conflict_key(run_key: str, digest: bytes) -> str:
+    """Where a run goes whose key is taken by other bytes (targets.md, "The run key")."""
+    return f"{run_key}~{digest.hex()[:16]}"
+
+
+def storable(text: str) -> str:
+    """Text that every database takes: no NUL, no lone surrogate (both written as escapes), and not endless."""
+    if "\0" not in text and len(text) <= _TEXT_MOST:
+        if text.isascii():
+            return text
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    return text[:_TEXT_MOST].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def storable_id(text: str) -> str:
+    """As `storable`, and two ids that differ still do: one that had to be changed carries a hash of the original."""
+    stored = storable(text)
+    if stored == text:
+        return text
+    return f"{stored}~{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _storable_time(seconds: float) -> float | None:
+    """NaN is stored as NULL, an int may be too large for a column: neither is a time."""
+    try:
+        return float(seconds) if isfinite(seconds) else None
+    except OverflowError:
+        return None
+
+
+def storable_letter(row: DeadLetterRow) -> DeadLetterRow:
+    """The dead letter in a form that no database refuses; itself, as a rule."""
+    return DeadLetterRow(
+        watcher=storable_id(row.watcher),
+        stream=storable(row.stream),
+        source=storable_id(row.source),
+        identity=storable_id(row.identity),
+        position=storable(row.position),
+        body=row.body,
+        key=row.key,
+        headers=row.headers,
+        timestamp=None if row.timestamp is None else _storable_time(row.timestamp),
+        reason=storable(row.reason),
+        error=storable(row.error),
+        attempts=min(row.attempts, _COUNT_MOST),
+        received_at=_storable_time(row.received_at) or 0.0,
+    )
+
+
+def storable_row(row: Row) -> Row:
+    """What can be mended by escaping: everything but a run request, whose words are the user's."""
+    if isinstance(row, ResultRow):
+        return structs.replace(row, run_id=storable(row.run_id), url=storable(row.url), error=storable(row.error))
+    if isinstance(row, AttemptRow):
+        return AttemptRow(*_triple(row), min(row.tries, _COUNT_MOST), storable(row.error))
+    if isinstance(row, ForgetRow):
+        return ForgetRow(*_triple(row))
+    return row
+
+
+def _triple(row: AttemptRow | ForgetRow) -> tuple[str, str, str]:
+    return storable_id(row.watcher), storable_id(row.source), storable_id(row.identity)
+
+
+def refused_letter(row: Row, reason: str) -> DeadLetterRow | None:
+    """The dead letter of a row that the database will never take. A run request has no body: its params stand in."""
+    if isinstance(row, DeadLetterRow):
+        error = f"{row.reason}: {row.error} (the store refused the message's bytes and keeps none: {reason})"
+        return structs.replace(row, body=b"", key=None, headers=b"[]", reason=STORE_REFUSED, error=error)
+    if not isinstance(row, RunRow):
+        return None
+    return DeadLetterRow(
+        watcher=row.watcher,
+        stream=row.stream,
+        source=row.source,
+        identity=row.identity,
+        position=row.position,
+        body=row.params,
+        key=None,
+        headers=b"[]",
+        timestamp=None,
+        reason=STORE_REFUSED,
+        error=f"{reason}. What is kept as the body are the run's params, not the message; run key {row.run_key}",
+        attempts=0,
+        received_at=row.received_at,
+    )
+
+
+def is_whole(row: DeadLetterRow) -> bool:
+    """Whether the body is the message's, so that it can be read again."""
+    return row.reason != STORE_REFUSED

@@ -1,0 +1,190 @@
+"""The tables. `meta.schema_version` stays where it is for ever: it is what an older binary reads to refuse.
+
+Times are seconds since 1970 by the database's clock. `runs.id` is the id of its key in `run_keys`, which alone holds
+the unique index on the text: one long index instead of two is a third of the cost of a run (docs/performance.md).
+Columns that change come first and large ones last, so that lists never read a body.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+SCHEMA_VERSION: Final = 1
+
+metadata = MetaData()
+_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite's own row number, without an index of its own
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("schema_version", Integer, nullable=False),
+    Column("store_id", Text, nullable=False),
+    Column("commit_sequence", BigInteger, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("started_at", Double, nullable=False),
+    Column("heartbeat_at", Double, nullable=False),
+    Column("ended_at", Double),  # a clean end
+    Column("crashed_at", Double),  # when a later instance found it dead
+    Column("status", LargeBinary, nullable=False),
+)
+
+run_keys = Table(
+    "run_keys",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=False),
+    Column("run_key", Text, nullable=False, unique=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("commit_id", Text, nullable=False),
+    Column("first_seen", Double, nullable=False),
+    Column("last_seen", Double, nullable=False),
+    Column("repeats", Integer, nullable=False),
+    Column("repeated_by", Text),  # the commit that counted the last repeat: run again, it counts nothing
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=False),
+    # When the run may be claimed: not before, for `pending`; the end of the lease, for `dispatching`; NULL: never.
+    Column("due", Double),
+    Column("created_at", Double, nullable=False),
+    Column("updated_at", Double, nullable=False),
+    Column("commit_id", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("retry", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("ambiguous", Integer, nullable=False),
+    Column("claim_epoch", Integer, nullable=False),
+    Column("claimed_by", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("run_key", Text, nullable=False),
+    Column("watcher", Text, nullable=False),
+    Column("asset", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("position", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("job", Text, nullable=False),
+    Column("received_at", Double, nullable=False),
+    Column("params", LargeBinary, nullable=False),
+    Column("tags", LargeBinary, nullable=False),
+)
+
+# The claim walks this one from its start: `watcher` is in it so that those of paused watchers are passed over without
+# a look at their rows.
+Index(
+    "runs_due",
+    runs.c.target,
+    runs.c.due,
+    runs.c.id,
+    runs.c.watcher,
+    sqlite_where=runs.c.due.is_not(None),
+    postgresql_where=runs.c.due.is_not(None),
+)
+Index(
+    "runs_failed",
+    runs.c.target,
+    sqlite_where=runs.c.state == "failed",
+    postgresql_where=runs.c.state == "failed",
+)
+
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("watcher", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("identity", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("repeats", Integer, nullable=False),
+    Column("whole", Integer, nullable=False),  # 1: the body is the message's; 0: it can't be read again
+    Column("stream", Text, nullable=False),
+    Column("position", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("timestamp", Double),
+    Column("received_at", Double, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("updated_at", Double, nullable=False),
+    Column("commit_id", Text, nullable=False),
+    Column("key", LargeBinary),
+    Column("headers", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("watcher", "source", "identity"),
+)
+Index("dead_letters_state", dead_letters.c.state, dead_letters.c.updated_at)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("source", Text, primary_key=True),
+    Column("watcher", Text, primary_key=True),
+    Column("identity", Text, primary_key=True),
+    Column("tries", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("updated_at", Double, nullable=False),
+)
+
+watchers = Table(
+    "watchers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("definition", Text, nullable=False),
+    Column("paused", Boolean, nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("removed_at", Double),
+)
+
+sources = Table(
+    "sources",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("source", Text, nullable=False),
+)
+
+intents = Table(
+    "intents",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("watcher", Text, nullable=False),
+    Column("skip", Boolean, nullable=False),
+    Column("about", LargeBinary, nullable=False),  # JSON list: run keys to retry, ids of dead letters to replay
+    Column("posted_at", Double, nullable=False),
+    Column("done_at", Double),
+    Column("outcome", Text, nullable=False),
+)
+Index(
+    "intents_open",
+    intents.c.id,
+    sqlite_where=intents.c.done_at.is_(None),
+    postgresql_where=intents.c.done_at.is_(None),
+)

@@ -1,0 +1,235 @@
+"""The store on SQL: `bridge.ports.Store`, with one thread that writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
+
+from sqlalchemy import inspect, select, update
+
+from bridge.core.errors import StoreRefused, StoreUnavailable
+from bridge.ports import Claim, Intent, Receipt, Replay, Row
+from bridge.store.claims import Claims, release_dead
+from bridge.store.commit import GroupCommit
+from bridge.store.intake import Intake
+from bridge.store.intents import Inbox
+from bridge.store.letters import Letters
+from bridge.store.lock import Holder, StoreLock
+from bridge.store.options import InstanceId, StoreOptions
+from bridge.store.registry import register
+from bridge.store.retention import Pruning
+from bridge.store.schema import SCHEMA_VERSION, instances, meta, metadata
+from bridge.store.sqlite import Sqlite, check_place, locate
+from bridge.store.statements import Statements
+from bridge.store.writer import Transaction, Writer
+
+
+async def open_store(
+    url: str,
+    *,
+    instance: InstanceId,
+    options: StoreOptions | None = None,
+    now: Callable[[], float] | None = None,
+) -> SqlStore:
+    """Opens the store of a URL for this instance alone, and makes it if there is none (its folder must exist).
+
+    `now` replaces the database's clock, for tests. Raises StoreRefused: a bad URL or path, a file that is no store, a
+    newer schema, another instance that has it.
+    """
+    chosen = options or StoreOptions()
+    path = locate(url)
+    check_place(path)
+    database = Sqlite(path, busy_timeout=chosen.busy_timeout, max_size=chosen.max_size)
+    store = SqlStore(database, instance, chosen, now)
+    await store.open()
+    return store
+
+
+class SqlStore:
+    """`bridge.ports.Store`; made by `open_store`. `store_id` is made once, with the store."""
+
+    def __init__(
+        self, database: Sqlite, instance: InstanceId, options: StoreOptions, now: Callable[[], float] | None
+    ) -> None:
+        self.store_id = ""
+        self._database = database
+        self._instance = instance
+        self._lock: StoreLock | None = None
+        self._closing = False
+        statements = Statements(database)
+        self.writer = Writer(database, self._opened, now)
+        self._intake = Intake(statements)
+        self._letters = Letters(statements)
+        self._claims = Claims(statements, instance)
+        self._group_commit = GroupCommit(self.writer, self._intake, self._letters)
+        self._inbox = Inbox(self.writer)
+        self._pruning = Pruning(options)
+
+    async def open(self) -> None:
+        """Takes the lock, makes or checks the tables, and takes over from earlier instances. Raises StoreRefused."""
+        try:
+            await self.writer.run(self._open)
+        except BaseException as error:
+            await self._shut()
+            if isinstance(error, StoreUnavailable):
+                raise StoreRefused(str(error)) from error
+            raise
+
+    async def commit(self, rows: Sequence[Row], commit_id: str) -> Receipt:
+        """One transaction. `rows` is read on the store's thread, so it may be a sequence that is made when read."""
+        return await self.writer.run(lambda: self._group_commit.commit(rows, commit_id))
+
+    async def claim(self, target: str, limit: int, lease: float) -> list[Claim]:
+        if limit <= 0:
+            return []
+        return await self.writer.run(lambda: self._claim(target, limit, lease))
+
+    async def attempts(self, source: str) -> dict[tuple[str, str], int]:
+        return await self.writer.transaction(lambda tx: self._letters.attempts_of(tx, source))
+
+    async def replays(self, stream: str, limit: int) -> list[Replay]:
+        """Dead letters to be read again, each handed out once in the life of this instance."""
+        return await self.writer.run(lambda: self._hand_out(stream, limit))
+
+    async def take_intents(self) -> list[Intent]:
+        """What people asked for since the last call; what of it concerns the store is done by then."""
+        return await self.writer.run(self._take_intents)
+
+    async def heartbeat(self, status: bytes) -> None:
+        await self.writer.transaction(lambda tx: self._beat(tx, status))
+
+    async def register(
+        self, watchers: Mapping[str, str], sources: Mapping[str, str], accept: frozenset[str] = frozenset()
+    ) -> None:
+        """Watcher id -> digest of its definition, and stream -> source, as configured now.
+
+        Raises StoreRefused with all problems, a line each: an id that was removed and comes back with another
+        definition, a stream whose source is another one. `accept` holds the ids and streams that may.
+        """
+
+        await self.writer.run(lambda: self._register(watchers, sources, accept))
+
+    async def prune(self) -> int:
+        """Forgets what is past its time and returns the number of rows; many: call it again soon."""
+        return sum([await self.writer.transaction(step) for step in self._pruning.steps()])
+
+    async def aclose(self, *, clean: bool) -> None:
+        """Ends the instance, cleanly or not, and gives the store free. Once; afterwards it does nothing."""
+        if self._closing:
+            return
+        self._closing = True
+        try:
+            if clean:
+                await self.writer.transaction(self._end)
+        finally:
+            await self._shut()
+
+    # on the writer's thread ------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._lock = StoreLock.take(self._database.lock_path, _holder(self._instance))
+        self.writer.transact(self._take_over, create=True)
+
+    def _opened(self, tx: Transaction) -> None:
+        """In the first transaction of every connection: makes the tables if there are none, checks, reads anew."""
+        path = self._database.path
+        is_made = inspect(tx.connection).has_table(meta.name)
+        if not is_made and not self.store_id:
+            _make(tx, path)
+            is_made = True
+        store_id = check_schema(tx, path) if is_made else ""
+        if self.store_id not in ("", store_id):
+            raise StoreUnavailable(
+                f"the store {path} holds other tables than when it was opened (its id was {self.store_id}): restart"
+            )
+        self.store_id = store_id
+        self._intake.refresh(tx)
+        self._letters.refresh(tx)
+        self._claims.start_again()
+
+    def _take_over(self, tx: Transaction) -> None:
+        """The lock proves that every earlier instance is gone: what they had claimed is free at once."""
+        release_dead(tx, self._instance)
+        columns = instances.c
+        open_ends = update(instances).where(columns.ended_at.is_(None), columns.crashed_at.is_(None))
+        tx.connection.execute(open_ends.values(crashed_at=tx.now))
+        mine = self._instance
+        row = self._database.insert(instances).values(
+            id=mine.id, host=mine.host, pid=mine.pid, version=mine.version, started_at=tx.now, heartbeat_at=tx.now,
+            status=b"{}",
+        )  # fmt: skip
+        again = {name: row.excluded[name] for name in ("host", "pid", "version", "started_at", "heartbeat_at")}
+        tx.connection.execute(
+            row.on_conflict_do_update(index_elements=["id"], set_={**again, "ended_at": None, "crashed_at": None})
+        )
+
+    def _beat(self, tx: Transaction, status: bytes) -> None:
+        mine = update(instances).where(instances.c.id == self._instance.id)
+        tx.connection.execute(mine.values(heartbeat_at=tx.now, status=status))
+
+    def _end(self, tx: Transaction) -> None:
+        mine = update(instances).where(instances.c.id == self._instance.id)
+        tx.connection.execute(mine.values(heartbeat_at=tx.now, ended_at=tx.now))
+
+    def _claim(self, target: str, limit: int, lease: float) -> list[Claim]:
+        try:
+            return self.writer.transact(lambda tx: self._claims.claim(tx, target, limit, lease))
+        except BaseException:
+            self._claims.start_again()
+            raise
+
+    def _hand_out(self, stream: str, limit: int) -> list[Replay]:
+        replays = self.writer.transact(lambda tx: self._letters.to_replay(tx, stream, limit))
+        self._letters.handed_out(replays)
+        return replays
+
+    def _take_intents(self) -> list[Intent]:
+        try:
+            taken = self._inbox.take()
+        except BaseException:
+            self._claims.look_again()  # they may be done all the same
+            raise
+        if taken.intents:
+            self._claims.look_again()
+        self._letters.asked_again(taken.letters)
+        return taken.intents
+
+    def _register(self, watchers: Mapping[str, str], sources: Mapping[str, str], accept: frozenset[str]) -> None:
+        try:
+            self.writer.transact(lambda tx: register(tx, watchers, sources, accept))
+        finally:
+            self._claims.look_again()
+
+    async def _shut(self) -> None:
+        try:
+            await self.writer.aclose()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+
+def _make(tx: Transaction, path: str) -> None:
+    """All tables and the row of `meta`, in the transaction that is open."""
+    if inspect(tx.connection).get_table_names():
+        raise StoreRefused(f"{path} is a database, but not one of headrace: name another file")
+    metadata.create_all(tx.connection)
+    row = meta.insert().values(
+        schema_version=SCHEMA_VERSION, store_id=uuid4().hex, commit_sequence=0, created_at=tx.now
+    )
+    tx.connection.execute(row)
+
+
+def check_schema(tx: Transaction, path: str) -> str:
+    """The store's id. Raises StoreRefused when the tables are newer than this program."""
+    found = tx.connection.execute(select(meta.c.schema_version, meta.c.store_id)).one()
+    if found.schema_version != SCHEMA_VERSION:
+        raise StoreRefused(
+            f"the store {path} has schema version {found.schema_version}, and this program knows {SCHEMA_VERSION}: "
+            "run the version of headrace that made it, or a later one"
+        )
+    return str(found.store_id)
+
+
+def _holder(instance: InstanceId) -> Holder:
+    return Holder(instance.pid, instance.host, time.time())

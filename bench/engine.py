@@ -194,7 +194,8 @@ def _admit(core: StreamGroup, lanes: int, events: int, hits: bool) -> list[Persi
         bodies = [b"{}"] * POLL
         payloads: list[Any] = list(range(start, start + POLL))
         slices = [Slice(0, 0, POLL)] if lanes == 1 else [Slice((start + i) % lanes, i, i + 1) for i in range(POLL)]
-        commands = core.admit(Poll(slices, bodies, payloads), routes.route(bodies, payloads))
+        poll = Poll(slices, bodies, payloads)
+        commands = core.admit(poll, routes.route(poll))
         persists += [c for c in commands if isinstance(c, Persist)]
     return persists
 

@@ -40,7 +40,7 @@ class Router(Protocol):
         """Their ids, `size` of them."""
         ...
 
-    def route(self, bodies: Sequence[bytes], payloads: Sequence[Any]) -> Routed:
+    def route(self, poll: Poll) -> Routed:
         """Total: any bytes become a hit, a fault or nothing. Never raises, never suspends."""
         ...
 

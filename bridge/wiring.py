@@ -7,6 +7,7 @@ import gc
 import os
 import random
 import socket
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -49,8 +50,12 @@ KINDS: Final = Kinds(streams=connectors.KINDS, targets=targets.KINDS)
 def load_config(paths: Sequence[Path], *, check: bool = True) -> Config:
     """Reads a configuration with the environment of this process. Raises ConfigError.
 
-    With `check` the kinds look at what their options name, and Python triggers are imported and made.
+    With `check` the kinds look at what their options name. Modules that lie beside the configuration can be imported.
     """
+    for path in paths:
+        folder = str((path if path.is_dir() else path.parent).resolve())
+        if folder not in sys.path:
+            sys.path.append(folder)
     return load(paths, kinds=KINDS, env=os.environ, check=check)
 
 

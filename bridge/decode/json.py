@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
@@ -22,6 +22,7 @@ from bridge.core.model import Fault
 MAX_DEPTH: Final = 100
 
 _BOM: Final = b"\xef\xbb\xbf"
+_BRACE: Final = ord("{")
 _BRACKET: Final = ord("[")
 _BACKSLASH: Final = ord("\\")
 _NUL_ESCAPE: Final = b"\\u0000"
@@ -57,15 +58,46 @@ def decode_whole(body: bytes, *, strict: bool = False) -> Any:
         if text is body:
             raise DecodeFault(_explain(body, error)) from error
         value = _decode_behind_bom(text)
-    # The decoder's own limit on depth differs between versions of Python. A document with few brackets is not deep.
-    # (To look for one byte costs a tenth of counting it.)
-    if body.count(b"{") + (body.count(b"[") if _BRACKET in body else 0) > MAX_DEPTH and _is_deep(body):
+    doubtful = bool(_doubtful((body,)))
+    if doubtful and _is_deep(body):  # the decoder's own limit on depth differs between versions of Python
         raise DecodeFault(_too_deep())
-    if _BACKSLASH in body and _NUL_ESCAPE in body and _has_nul(body):
+    if doubtful and _has_nul(body):
         raise DecodeFault(Fault("nul", "a text or key holds the character U+0000, which no store can keep"))
     if strict:
         json.loads(strip_bom(body), object_pairs_hook=_unique, parse_int=str, parse_float=str)
     return value
+
+
+def faults_of(bodies: Sequence[bytes], *, strict: bool = False) -> dict[int, Fault]:
+    """By index, why a body is not what `decode_whole` takes. Many at once cost little more than their decoding."""
+    try:
+        deque(map(_decode, bodies), maxlen=0)
+    except Exception:
+        doubtful: Sequence[int] = range(len(bodies))
+    else:
+        doubtful = range(len(bodies)) if strict else _doubtful(bodies)
+    faults: dict[int, Fault] = {}
+    for index in doubtful:
+        try:
+            decode_whole(bodies[index], strict=strict)
+        except DecodeFault as error:
+            faults[index] = error.fault
+    return faults
+
+
+def _doubtful(bodies: Sequence[bytes]) -> list[int]:
+    """Those that were decoded well, and yet may be too deep or hold a NUL: very few.
+
+    To look for a byte costs a tenth of counting it, or of looking for a text: so that comes first.
+    """
+    half = MAX_DEPTH // 2
+    return [
+        i
+        for i, body in enumerate(bodies)
+        if body.count(_BRACE) > half
+        or (_BRACKET in body and body.count(_BRACKET) > half)
+        or (_BACKSLASH in body and _NUL_ESCAPE in body)
+    ]
 
 
 def strip_bom(body: bytes) -> bytes:

@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from math import prod
+from operator import attrgetter
 from typing import Any, Final
 
 from msgspec import Struct
 
 from bridge.filters.ir import AllOf, AnyOf, Path, TypedScalar, is_confusable, typed
 from bridge.filters.projection import Projection
+
+_by_order = attrgetter("order")
 
 MOST_KEYS: Final = 64
 """Keys per watcher. The narrowest field is a key however many values it lists: they are as long as what was written."""
@@ -83,29 +86,37 @@ class Index:
 
     def __init__(self, filters: Sequence[AllOf | None]) -> None:
         parts = [() if every is None else every.parts for every in filters]
-        self._every = [Candidate(order) for order, of_one in enumerate(parts) if not of_one]
+        self._every: Candidates = [Candidate(order) for order, of_one in enumerate(parts) if not of_one]
         self._shapes: dict[tuple[Path, ...], Shape] = {}
+        self._has_checks = False
         self.projection = Projection(part.path for of_one in parts for part in of_one)
         for order, of_one in enumerate(parts):
             if of_one:
                 self._add(order, of_one)
 
     @property
+    def is_sure(self) -> bool:
+        """No look-up leaves anything to be checked."""
+        return not self._has_checks
+
+    @property
     def reads_fields(self) -> bool:
         """False where no verdict depends on what an event holds."""
         return bool(self._shapes)
 
-    def candidates(self, poll: Sequence[Struct]) -> dict[int, list[Candidates]]:
-        """By index into the poll, in no order: the watchers that match if their checks hold, each found once."""
-        found: dict[int, list[Candidates]] = {}
+    def candidates(self, poll: Sequence[Struct]) -> dict[int, Candidates]:
+        """By index into the poll, ascending: the watchers that match if their checks hold, in their order."""
+        found: dict[int, Candidates] = {}
         if self._every:
-            found = {index: [self._every] for index in range(len(poll))}
+            found = dict.fromkeys(range(len(poll)), self._every)
         for shape in self._shapes.values():
             hits = shape.look_up(poll)
-            if any(hits):
-                for index, candidates in enumerate(hits):
-                    if candidates is not None:
-                        found.setdefault(index, []).append(candidates)
+            if not any(hits):
+                continue
+            mine: dict[int, Candidates] = {
+                index: candidates for index, candidates in enumerate(hits) if candidates is not None
+            }
+            found = _merged(found, mine) if found else mine
         return found
 
     def _add(self, order: int, parts: Sequence[AnyOf]) -> None:
@@ -115,10 +126,19 @@ class Index:
         if shape is None:
             shape = self._shapes[paths] = Shape(self.projection.getter(*paths))
         unsettled = [part for part in parts if part not in keyed or any(map(is_confusable, part.values))]
+        self._has_checks = self._has_checks or bool(unsettled)
         shape.add(keyed, Candidate(order, tuple(map(self._check, unsettled))))
 
     def _check(self, part: AnyOf) -> Check:
         return Check(self.projection.getter(part.path), frozenset(map(typed, part.values)))
+
+
+def _merged(some: dict[int, Candidates], more: dict[int, Candidates]) -> dict[int, Candidates]:
+    """What two look-ups found, in the order of the watchers."""
+    for index, candidates in more.items():
+        known = some.get(index)
+        some[index] = candidates if known is None else sorted((*known, *candidates), key=_by_order)
+    return dict(sorted(some.items()))
 
 
 def _keyed(parts: Sequence[AnyOf]) -> list[AnyOf]:

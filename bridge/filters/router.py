@@ -15,15 +15,13 @@ what becomes a record is proved whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
-from bridge.core.model import Fault, Plan, Record, Reject, Routed, Run
+from bridge.core.model import Fault, Plan, Poll, Record, Reject, Routed, Run
 from bridge.core.units import format_size
-from bridge.decode.json import DecodeFault, decode_whole, encoding_fault, is_utf8
+from bridge.decode.json import DecodeFault, decode_whole, encoding_fault, faults_of, is_utf8
 from bridge.filters.errors import ParamError
 from bridge.filters.index import Candidates, Index
 from bridge.filters.ir import AllOf
@@ -31,8 +29,6 @@ from bridge.filters.params import ParamPlan
 
 PARAMS = "params"
 """The reason of a reject: the event matched, and lacks what the run's params ask for."""
-
-_by_order = attrgetter("order")
 
 
 class Declared(Struct, frozen=True, eq=False):
@@ -59,42 +55,41 @@ class FilterRouter:
         self.watchers: Sequence[str] = tuple(watcher.plan.watcher for watcher in watchers)
         self.size = len(self._watchers)
 
-    def route(self, bodies: Sequence[bytes], payloads: Sequence[Any]) -> Routed:
+    def route(self, poll: Poll) -> Routed:
         """Hits and faults by index, ascending. Total: any bytes are a hit, a fault or nothing."""
-        faults = self._unreadable(bodies)
-        poll = self._read(bodies, faults)
-        candidates = self._index.candidates(poll)
-        hits = self._hits(candidates, poll, bodies, payloads, faults) if candidates else {}
+        faults = self._unreadable(poll)
+        fields = self._read(poll.bodies, faults)
+        candidates = self._index.candidates(fields)
+        hits = self._hits(self._confirmed(candidates, fields, faults), poll, faults) if candidates else {}
         return Routed(hits, dict(sorted(faults.items())) if faults else faults)
 
-    def _hits(
-        self,
-        candidates: dict[int, list[Candidates]],
-        poll: Sequence[Struct],
-        bodies: Sequence[bytes],
-        payloads: Sequence[Any],
-        faults: dict[int, Fault],
-    ) -> dict[int, list[Record]]:
-        """The records of the events that do match. Adds to `faults`."""
-        hits: dict[int, list[Record]] = {}
-        for index in sorted(candidates):
-            if index in faults:
-                continue
-            groups = candidates[index]
-            found = groups[0] if len(groups) == 1 else sorted(chain.from_iterable(groups), key=_by_order)
-            try:
-                records = self._records(found, poll[index], bodies[index], payloads[index])
-            except DecodeFault as error:
-                faults[index] = error.fault
-            else:
-                if records:
-                    hits[index] = records
-        return hits
+    def _hits(self, matches: dict[int, Candidates], poll: Poll, faults: dict[int, Fault]) -> dict[int, list[Record]]:
+        """The records of the events that match, once they were read whole. Adds to `faults`."""
+        bodies, payloads = poll.bodies, poll.payloads
+        indexes = list(matches)
+        for place, fault in faults_of([bodies[i] for i in indexes], strict=self._strict).items():
+            faults[indexes[place]] = fault
+            del matches[indexes[place]]
+        return {i: self._records(found, bodies[i], payloads[i]) for i, found in matches.items()}
 
-    def _unreadable(self, bodies: Sequence[bytes]) -> dict[int, Fault]:
-        if not bodies or (max(map(len, bodies)) <= self._max_body and is_utf8(bodies)):
+    def _confirmed(
+        self, candidates: dict[int, Candidates], fields: Sequence[Struct], faults: dict[int, Fault]
+    ) -> dict[int, Candidates]:
+        """The watchers whose checks hold too, of the events that can be read."""
+        if self._index.is_sure and not faults:
+            return candidates
+        return {
+            index: confirmed
+            for index, found in candidates.items()
+            if index not in faults
+            and (confirmed := [c for c in found if not c.checks or c.is_confirmed(fields[index])])
+        }
+
+    def _unreadable(self, poll: Poll) -> dict[int, Fault]:
+        fits = poll.size <= self._max_body or max(map(len, poll.bodies)) <= self._max_body
+        if fits and is_utf8(poll.bodies):
             return {}
-        faults = ((index, self._fault_of(body)) for index, body in enumerate(bodies))
+        faults = ((index, self._fault_of(body)) for index, body in enumerate(poll.bodies))
         return {index: fault for index, fault in faults if fault is not None}
 
     def _fault_of(self, body: bytes) -> Fault | None:
@@ -132,14 +127,10 @@ class FilterRouter:
         decode_whole(body, strict=True)
         return self._index.projection.decode(body)
 
-    def _records(self, found: Candidates, fields: Struct, body: bytes, payload: Any) -> list[Record]:
-        """What an event causes, in the order of `found`. Raises DecodeFault where what matches can't be read."""
+    def _records(self, found: Candidates, body: bytes, payload: Any) -> list[Record]:
+        """What an event causes, in the order of `found`."""
         records: list[Record] = []
         for candidate in found:
-            if candidate.checks and not candidate.is_confirmed(fields):
-                continue
-            if not records:
-                decode_whole(body, strict=self._strict)
             watcher = self._watchers[candidate.order]
             try:
                 records.append(Run(watcher.plan, payload, body, watcher.params.render(body)))

@@ -143,9 +143,9 @@ class GroupShell:
             async for poll in batches:
                 self.last_poll = life.clock.monotonic()
                 if poll.size > BIG_POLL:
-                    routed = await asyncio.to_thread(life.router.route, poll.bodies, poll.payloads)
+                    routed = await asyncio.to_thread(life.router.route, poll)
                 else:
-                    routed = life.router.route(poll.bodies, poll.payloads)
+                    routed = life.router.route(poll)
                 self._do(core.admit(poll, routed))
                 while self._is_full:
                     self._changed.clear()
@@ -380,14 +380,14 @@ class GroupShell:
             return
         self._replays.add(replay.dead_letter)
         payload = Replayed(replay)
-        routed = self.life.router.route([replay.body], [payload])
+        poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload])
+        routed = self.life.router.route(poll)
         everybody = replay.watcher == EVERY_WATCHER
         seats = [s for s in self.core.seats.values() if everybody or s.id == replay.watcher]
         records: list[Record] = [r for r in routed.hits.get(0, ()) if everybody or _watcher_of(r) == replay.watcher]
         for fault in routed.faults.values():  # nobody can read it still: the same dead letter again
             records = [Reject(replay.watcher, payload, replay.body, fault.reason, fault.error)]
             seats = []
-        poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload])
         self._do(self.core.admit_replay(poll, records, seats))
 
     def _replayed(self, command: Advance) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge.core.model import Plan, Reject, Routed, Run
+from bridge.core.model import Plan, Poll, Reject, Routed, Run
 from bridge.filters.ir import AllOf, AnyOf
 from bridge.filters.match import compile_match
 from bridge.filters.params import compile_params
@@ -33,7 +33,7 @@ def body_of(event: object) -> bytes:
 
 
 def route(of: FilterRouter, *events: object) -> Routed:
-    return of.route([body_of(event) for event in events], [f"p{n}" for n in range(len(events))])
+    return of.route(Poll([], [body_of(event) for event in events], [f"p{n}" for n in range(len(events))]))
 
 
 def names(routed: Routed) -> dict[int, list[str]]:
@@ -69,7 +69,7 @@ def test_a_poll_without_events_has_no_verdicts() -> None:
 def test_a_hit_becomes_a_run_with_the_bytes_that_came() -> None:
     declared = watcher("eu", {"region": "eu"}, {"order": "${event.id}", "fixed": 1})
     body = b'{"id":1.10, "region":"eu"}'
-    routed = FilterRouter([declared], max_body=MAX_BODY).route([b"{}", body], ["p0", "p1"])
+    routed = FilterRouter([declared], max_body=MAX_BODY).route(Poll([], [b"{}", body], ["p0", "p1"]))
     ((index, (run,)),) = routed.hits.items()
     assert isinstance(run, Run)
     assert index == 1
@@ -275,7 +275,7 @@ def test_a_field_that_params_lack_rejects_for_that_watcher_only() -> None:
         max_body=MAX_BODY,
     )
     body = b'{"t":1,"c":null}'
-    (records,) = of.route([body], ["p"]).hits.values()
+    (records,) = of.route(Poll([], [body], ["p"])).hits.values()
     first, second, third = records
     assert isinstance(first, Reject)
     assert (first.watcher, first.payload, first.body, first.reason, first.attempts) == ("a", "p", body, "params", 0)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.core.model import Plan, Run
+from bridge.core.model import Plan, Poll, Run
 from bridge.decode.json import DecodeFault, decode_whole
 from bridge.filters.ir import AllOf, AnyOf
 from bridge.filters.params import compile_params
@@ -68,7 +68,7 @@ def test_the_index_finds_what_evaluating_every_watcher_finds(
     matches: list[AllOf | None], poll: list[Any], strict: bool
 ) -> None:
     bodies = [json.dumps(event).encode() for event in poll]
-    routed = router_of(matches, strict).route(bodies, list(range(len(bodies))))
+    routed = router_of(matches, strict).route(Poll([], bodies, list(range(len(bodies)))))
     assert not routed.faults
     found = {index: [r.plan.watcher for r in records if isinstance(r, Run)] for index, records in routed.hits.items()}
     expected = {
@@ -107,12 +107,12 @@ def test_any_bytes_are_a_hit_a_fault_or_nothing_whatever_stands_beside_them(
     bodies: list[bytes], most: int, strict: bool
 ) -> None:
     router = router_of(some[:most], strict)
-    routed = router.route(bodies, list(range(len(bodies))))
+    routed = router.route(Poll([], bodies, list(range(len(bodies)))))
     assert list(routed.hits) == sorted(routed.hits)
     assert list(routed.faults) == sorted(routed.faults)
     assert not routed.hits.keys() & routed.faults.keys()
     for index, body in enumerate(bodies):
-        alone = router.route([body], [index])
+        alone = router.route(Poll([], [body], [index]))
         assert (index in routed.faults, index in routed.hits) == (bool(alone.faults), bool(alone.hits))
         if index in routed.faults:
             assert routed.faults[index].reason == alone.faults[0].reason

@@ -1,0 +1,1 @@
+"""`make demo`: messages become runs, through a crash, with nothing lost and nothing doubled. It checks, and says so."""

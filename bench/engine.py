@@ -340,7 +340,7 @@ def _python() -> Result:
 HELD = 100_000
 
 
-def _rss() -> int:
+def rss() -> int:
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -372,13 +372,13 @@ async def _hold(bodies: list[bytes], watcher: WatcherSpec | None) -> dict[str, f
             longest, before = max(longest, now - before), now
 
     gc.collect()
-    before = _rss()
+    before = rss()
     beating = asyncio.create_task(heartbeat())
     persisting = asyncio.create_task(persister.run())
     running = asyncio.create_task(shell.run())
     while shell.core.outstanding < len(bodies):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    grown = _rss() - before
+    grown = rss() - before
     for task in (beating, running, persisting):
         task.cancel()
     with suppress(asyncio.CancelledError):

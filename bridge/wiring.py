@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 from uuid import uuid4
 
@@ -91,9 +92,10 @@ def explain(config: Config) -> dict[str, Explained]:
             "run keys from the messages' own identity" if can_tell else "no identity: a redelivery is a second run",
         )
         told[f"streams.{name}"] = Explained(stream.kind, "one run" if can_tell else "at least once", notes)
-    for name, target in config.targets.items():
-        built = KINDS.targets[target.kind]().build(name, target.options, os.devnull)
-        told[f"targets.{name}"] = Explained(target.kind, built.guarantee)
+    with TemporaryDirectory(prefix="headrace-") as state:  # a target that is never launched keeps nothing there
+        for name, target in config.targets.items():
+            built = KINDS.targets[target.kind]().build(name, target.options, os.path.join(state, name))
+            told[f"targets.{name}"] = Explained(target.kind, built.guarantee)
     return told
 
 
@@ -109,14 +111,14 @@ def run(config: Config, *, accept: Iterable[str] = ()) -> int:
 
 
 async def _run(config: Config, accept: frozenset[str]) -> int:
-    store = await _open(config)
+    store = await open_store_of(config)
     try:
         await store.register(
             {w.id: w.definition for w in config.watchers},
             {s.name: source_of(s) for s in config.streams.values()},
             accept,
         )
-        process = _compose(config, store)
+        process = compose(config, store)
     except BaseException:
         await store.aclose(clean=True)
         raise
@@ -140,7 +142,8 @@ def quiet_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-async def _open(config: Config) -> SqlStore:
+async def open_store_of(config: Config) -> SqlStore:
+    """Opens the store for this process alone. Raises StoreRefused."""
     instance = InstanceId(uuid4().hex[:12], socket.gethostname(), os.getpid(), version("headrace"))
     settings = config.store
     retention = msgspec.convert(msgspec.structs.asdict(settings.retention), Retention)
@@ -148,7 +151,8 @@ async def _open(config: Config) -> SqlStore:
     return await open_store(settings.url, instance=instance, options=options)
 
 
-def _compose(config: Config, store: SqlStore) -> Process:
+def compose(config: Config, store: SqlStore) -> Process:
+    """A process that can run, on a store that is open and knows the configuration's watchers and sources."""
     clock = SystemClock()
     roll = random.random
     persister = Persister(store, clock, roll)

@@ -28,8 +28,8 @@ class Feed(NamedTuple):
     rejected: int
 
 
-def make() -> Feed:
-    """The same feed every time."""
+def make(files: int = FILES) -> Feed:
+    """The same messages every time, in so many files."""
     rnd = random.Random(1847)  #
     lines: list[bytes] = []
     runs: set[tuple[str, str]] = set()
@@ -47,9 +47,11 @@ def make() -> Feed:
             rejected += 1
         lines.append(json.dumps(order).encode())
         runs |= {(watcher, order["order_id"]) for watcher in _wanted_by(order)}
-    each = MESSAGES // FILES
-    files = [(f"orders-{i:03d}.jsonl", b"\n".join(lines[i * each : (i + 1) * each]) + b"\n") for i in range(FILES)]
-    return Feed(files, runs, malformed, rejected)
+    each = MESSAGES // files
+    cut = [lines[i * each : (i + 1) * each] for i in range(files)]
+    return Feed(
+        [(f"orders-{i:03d}.jsonl", b"\n".join(c) + b"\n") for i, c in enumerate(cut)], runs, malformed, rejected
+    )
 
 
 def _order(rnd: random.Random, number: int) -> dict[str, Any]:

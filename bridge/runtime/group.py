@@ -228,12 +228,13 @@ class GroupShell:
 
     def _persist(self, command: Persist) -> None:
         failed = False
+        received_at = self.life.clock.now()
 
         def rows() -> Sequence[Row]:
             """Made when their commit begins: what waits for it stays small."""
             nonlocal failed
             try:
-                return self.life.source.rows(command.records, self.life.clock.now())
+                return self.life.source.rows(command.records, received_at)
             except Exception as error:  # the producer's own identity() or describe()
                 failed = True
                 self.fail(error)

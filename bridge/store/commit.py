@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import structs
@@ -42,9 +43,10 @@ class GroupCommit:
         given = list(rows)
         intake = not _FREEING.issuperset(map(type, given))
         try:
-            return self._writer.transact(lambda tx: self._write(tx, given, commit_id), intake=intake)
-        except RefusedData:
-            return self._commit_around(given, commit_id)
+            try:
+                return self._writer.transact(lambda tx: self._write(tx, given, commit_id), intake=intake)
+            except RefusedData:
+                return self._commit_around(given, commit_id)
         except StoreFull:
             self._settle_alone(given, commit_id)
             raise
@@ -54,9 +56,10 @@ class GroupCommit:
 
         When the commit is run again, they carry its id and count as written.
         """
-        results = [row for row in rows if isinstance(row, ResultRow)]
+        results = [row for row in map(storable_row, rows) if isinstance(row, ResultRow)]
         if results:
-            self._writer.transact(lambda tx: self._intake.settle(tx, results, commit_id))
+            with suppress(StoreUnavailable, RefusedData):  # they are still in the commit that will be run again
+                self._writer.transact(lambda tx: self._intake.settle(tx, results, commit_id))
 
     def _write(self, tx: Transaction, rows: Sequence[Row], commit_id: str) -> Receipt:
         """Run requests supersede before dead letters are put: what one window caused together stays as it is."""

@@ -39,6 +39,7 @@ class Letters:
 
     @property
     def is_overflowing(self) -> bool:
+        """It remembers no longer, but would again after `refresh` if enough of them have been settled."""
         return self._too_many
 
     # dead letters ----------------------------------------------------------------------------------------------------

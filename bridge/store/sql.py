@@ -112,7 +112,10 @@ class SqlStore:
 
     async def prune(self) -> int:
         """Forgets what is past its time and returns the number of rows; many: call it again soon."""
-        return sum([await self.writer.transaction(step) for step in self._pruning.steps()])
+        removed = sum([await self.writer.transaction(step) for step in self._pruning.steps()])
+        if self._letters.is_overflowing:
+            await self.writer.transaction(self._letters.refresh)
+        return removed
 
     async def aclose(self, *, clean: bool) -> None:
         """Ends the instance, cleanly or not, and gives the store free. Once; afterwards it does nothing."""

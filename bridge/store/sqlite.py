@@ -1,7 +1,7 @@
 """SQLite as a dialect: the only place that knows its SQL, its pragmas, its files and its errors.
 
-What a second dialect has to offer is what this class offers: `connect`, `dialect`, `insert`, `clock`, `verdict`,
-`explain`, and whether one instance has the whole database to itself.
+What a second dialect has to offer is what `Sqlite` offers: connections, the time, an insert that knows conflicts, a
+way to name many ids in one parameter, and what an error says. (The lock on the file is taken in `bridge.store.sql`.)
 """
 
 from __future__ import annotations
@@ -59,7 +59,6 @@ class Verdict(Enum):
 class Sqlite:
     """One database file. Its connections begin every transaction with `begin` and never leave autocommit otherwise."""
 
-    owned_by_one_instance: Final = True
     insert = staticmethod(insert)
 
     def __init__(self, path: str, *, busy_timeout: float, max_size: int | None = None, begin: str = "BEGIN IMMEDIATE"):
@@ -68,6 +67,7 @@ class Sqlite:
         self._busy_timeout = busy_timeout
         self._max_size = max_size
         self._begin = begin
+        self._create = False
         self._page_size = 4096
         self._is_intake: bool | None = None  # what the connection's limit was set for
         self._engine = self._make_engine()
@@ -81,13 +81,13 @@ class Sqlite:
         return literal_column("(julianday('now') - 2440587.5) * 86400.0", Double)
 
     def among(self, column: ColumnElement[int], name: str) -> ColumnElement[bool]:
-        """Whether a column is one of the ids that the parameter `name` holds, as `pack` makes it: one text for any
-        number of them."""
+        """Whether a column is one of the ids in the parameter `name`, made by `pack`: the same text for any number."""
         given = func.json_each(bindparam(name, type_=Text)).table_valued("value")
         return column.in_(select(given.c.value))
 
     def pack(self, ids: Sequence[int]) -> str:
-        return "[" + ",".join(map(str, ids)) + "]"
+        """The value of such a parameter: a JSON list."""
+        return f"[{','.join(map(str, ids))}]"
 
     def connect(self, *, create: bool) -> Connection:
         """A connection in WAL mode with full synchronisation, verified. Raises what SQLite raises, or StoreRefused."""
@@ -152,8 +152,8 @@ class Sqlite:
             self._is_intake = intake
 
     def tidy(self, connection: Connection) -> None:
-        """Copies the log back and empties it; whoever still reads keeps it alive, and that is no error."""
-        connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Copies the log back as far as readers allow, without waiting for them."""
+        connection.connection.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _is_at_limit(self, error: BaseException | None) -> bool:
         """SQLite has one error for both: it is the limit unless the disk is full indeed."""

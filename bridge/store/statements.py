@@ -10,13 +10,10 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BindParameter,
+    ClauseElement,
     ColumnElement,
-    Delete,
     Dialect,
-    Insert,
-    Select,
     Table,
-    Update,
     bindparam,
     case,
     delete,
@@ -42,7 +39,7 @@ CLAIM_FIELDS: Final = (
 )  # fmt: skip
 
 
-def prepare(statement: Select[Any] | Insert | Update | Delete, dialect: Dialect, *order: str) -> str:
+def prepare(statement: ClauseElement, dialect: Dialect, *order: str) -> str:
     """The statement's text, for tuples whose values come in `order`, which is checked."""
     compiled = statement.compile(dialect=dialect)
     names = tuple(getattr(compiled, "positiontup", None) or ())

@@ -171,7 +171,6 @@ class Writer:
                 self._drop()
                 return StoreUnavailable(self._database.explain(error))
             case None:
-                self._drop()
                 return error
 
     def _roll_back(self) -> None:

@@ -516,6 +516,16 @@ async def test_a_row_whose_lease_ran_out_is_claimed_again_with_a_higher_epoch_an
     assert (second.epoch, second.attempts, second.ambiguous) == (first.epoch + 1, 1, True)
 
 
+async def test_a_run_that_may_have_been_launched_stays_ambiguous_however_its_next_launch_ends(world: World) -> None:
+    await world.store.commit([run_row("1")], "c1")
+    await claim(world)
+    world.now += LEASE + 1
+    (second,) = await claim(world)
+    await world.store.commit([ResultRow(second.run_key, second.epoch, "pending", not_before=world.now - 5)], "c2")
+    (third,) = await claim(world)
+    assert (third.attempts, third.ambiguous) == (2, True)
+
+
 async def test_a_result_counts_only_for_the_epoch_that_holds(world: World) -> None:
     await world.store.commit([run_row("1")], "c1")
     (first,) = await claim(world)

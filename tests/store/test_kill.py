@@ -1,0 +1,75 @@
+"""A kill -9 in the middle of commits: what was confirmed is there, whole commits only, and the next life goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+ROWS = 50
+SCRIPT = """
+import asyncio, os, sys
+from bridge.ports import RunRow
+from bridge.store.options import InstanceId
+from bridge.store.sql import open_store
+
+def row(commit, n):
+    name = f"{commit}-{n}"
+    return RunRow(
+        f"w/src/{name}/0", bytes(32), "w", "a", "orders", "src", name, name, "log", "job", b"{}", b"{}", 1.0
+    )
+
+async def main(url, life):
+    store = await open_store(url, instance=InstanceId(f"child-{life}", "here", os.getpid(), "0"))
+    commit = 0
+    while True:
+        name = f"{life}-{commit}"
+        receipt = await store.commit([row(name, n) for n in range(ROWS)], name)
+        assert receipt.stored == ROWS
+        print(name, receipt.sequence, flush=True)
+        await store.claim("log", 10, 60)
+        commit += 1
+
+asyncio.run(main(sys.argv[1], sys.argv[2]))
+""".replace("ROWS", str(ROWS))
+
+
+async def life_until_killed(url: str, life: int, commits: int) -> list[tuple[str, int]]:
+    """What a process had confirmed when it was killed, after that many commits and in the middle of another."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", SCRIPT, url, str(life), stdout=PIPE)
+    assert process.stdout is not None
+    lines = []
+    try:
+        async with asyncio.timeout(30):
+            lines = [await process.stdout.readline() for _ in range(commits)]
+    finally:
+        process.kill()
+        lines += (await process.stdout.read()).splitlines()
+        await process.wait()
+    confirmed = [line.decode().split() for line in lines if line]
+    return [(name, int(sequence)) for name, sequence in confirmed]
+
+
+async def test_what_was_confirmed_before_a_kill_is_there_and_whole(shelf: Any) -> None:
+    confirmed: list[tuple[str, int]] = []
+    for life, commits in enumerate((3, 15)):
+        confirmed += await life_until_killed(shelf.url, life, commits)
+    store = await shelf.open(own_clock=False)
+    by_commit = dict(shelf.sql("SELECT commit_id, count(*) FROM runs GROUP BY commit_id"))
+    assert set(by_commit.values()) == {ROWS}
+    assert {name for name, _ in confirmed} <= by_commit.keys()
+    assert len(by_commit) <= len(confirmed) + 2  # at most one commit of each life whose answer nobody heard
+    sequences = [sequence for _, sequence in confirmed]
+    assert sequences == sorted(set(sequences))
+    assert (await store.commit([], "after")).sequence == len(by_commit) + 1
+    assert shelf.sql("PRAGMA integrity_check") == [("ok",)]
+    claimed = shelf.sql("SELECT count(*) FROM runs WHERE state = 'dispatching'")[0][0]
+    claims = await store.claim("log", claimed, 60)
+    assert claimed > 0
+    assert all(claim.ambiguous for claim in claims)
+    assert [view.state for view in shelf.reader().instances()][1:] == ["crashed"] * 2

@@ -270,8 +270,6 @@ def _with_a_stuck_watcher(count: int) -> float:
 
 def _slope(name: str, at: Callable[[int], float]) -> Result:
     few = 25_000
-    gc.collect()
-    gc.freeze()
     return cost(name, lambda: at(4 * few), lambda: at(few), "a quarter of the events", 7)
 
 

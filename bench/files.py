@@ -72,7 +72,6 @@ async def _until_run(path: Path, events: int, *, lines: bool) -> tuple[float, fl
     loaded = wiring.load_config([config])
     store = await wiring.open_store_of(loaded)
     process = wiring.compose(loaded, store)
-    wiring.quiet_collector()
     began = time.perf_counter()
     running = asyncio.create_task(process.run())
     async with asyncio.timeout(60):

@@ -7,11 +7,12 @@ Each protocol is the least that its caller needs. Every implementation passes th
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from hashlib import sha256
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from bridge.core.model import AdvanceBatch, AdvanceItem, Poll, Routed
+from bridge.core.model import AdvanceBatch, AdvanceItem, Poll, Routed, Run
 
 # Clock ---------------------------------------------------------------------------------------------------------------
 
@@ -117,22 +118,57 @@ class Releases(Protocol):
 # Store: rows that go in ----------------------------------------------------------------------------------------------
 
 
+class Origin(Protocol):
+    """Where a message comes from. `id` is the part of run keys; neither call may raise."""
+
+    @property
+    def stream(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    def position_of(self, payload: Any) -> str:
+        """For people. Called on the store's thread."""
+        ...
+
+
 class RunRow(Struct, frozen=True, gc=False):
-    """One run request. `run_key` is unique for ever; `digest` is the SHA-256 of the broker's raw bytes (32 bytes)."""
+    """One run request. `run_key` is unique for ever; `digest` is the SHA-256 of the broker's raw bytes (32 bytes).
+
+    Five fields and not fifteen: most are the same for every message of a watcher, and a row is made for each match.
+    """
 
     run_key: str
-    digest: bytes
-    watcher: str
-    asset: str
-    stream: str
-    source: str
     identity: str
-    position: str
-    target: str
-    job: str
-    params: bytes
-    tags: bytes
+    origin: Origin
+    run: Run
     received_at: float
+
+    @property
+    def digest(self) -> bytes:
+        return sha256(self.run.body).digest()
+
+    @property
+    def body(self) -> bytes:
+        return self.run.body
+
+    @property
+    def watcher(self) -> str:
+        return self.run.plan.watcher
+
+    @property
+    def target(self) -> str:
+        return self.run.plan.target
+
+    @property
+    def stream(self) -> str:
+        return self.origin.stream
+
+    @property
+    def source(self) -> str:
+        return self.origin.id
+
+    @property
+    def position(self) -> str:
+        return self.origin.position_of(self.run.payload)
 
 
 class DeadLetterRow(Struct, frozen=True, gc=False):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import MutableMapping
+from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -18,26 +20,46 @@ def configure(level: str = "info", *, stream: TextIO | None = None, as_json: boo
     out = stream if stream is not None else sys.stderr
     json = as_json if as_json is not None else not out.isatty()
     number = getattr(logging, level.upper())
-    shown: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if json:
-        shown += [structlog.processors.format_exc_info, _to_json]
-    else:
-        shown.append(structlog.dev.ConsoleRenderer(colors=True))
+    shown: list[Any] = [_JsonLine()] if json else [structlog.processors.add_log_level, *_ON_A_TERMINAL]
     structlog.configure(
         processors=shown,
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.WriteLoggerFactory(file=out),
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward()], level=max(number, logging.WARNING), force=True)
 
 
-def _to_json(_: object, __: str, event: MutableMapping[str, Any]) -> str:
-    return msgspec.json.encode(event, enc_hook=repr, order="deterministic").decode("utf-8", "replace")
+_ON_A_TERMINAL: Final = (
+    structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+    structlog.dev.ConsoleRenderer(colors=True),
+)
+
+
+class _JsonLine:
+    """The last and only processor: an event becomes one line. A run request may be a line, so its cost counts."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._prefix = ""
+        self._encode = msgspec.json.Encoder(enc_hook=repr).encode
+
+    def __call__(self, _: object, name: str, event: MutableMapping[str, Any]) -> str:
+        if event.get("exc_info"):
+            event = structlog.processors.format_exc_info(None, name, event)
+        line = {"timestamp": self._now(), "level": name, **event}
+        try:
+            return self._encode(line).decode()
+        except (TypeError, ValueError):  # a text that is no UTF-8, a number that is no JSON
+            return self._encode({key: ascii(value) for key, value in line.items()}).decode()
+
+    def _now(self) -> str:
+        """RFC 3339 in UTC; the part that changes once a second is kept."""
+        now = time.time()
+        second = int(now)
+        if second != self._second:
+            self._second, self._prefix = second, datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        return f"{self._prefix}.{int((now - second) * 1e6):06d}Z"
 
 
 class _Forward(logging.Handler):

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from bridge.core.model import AdvanceItem, AdvanceOutcome, Poll, Slice
-from bridge.ports import Meta
+from msgspec import Struct
+
+from bridge.core.model import AdvanceItem, AdvanceOutcome, Plan, Poll, Run, Slice
+from bridge.ports import Meta, RunRow
 from bridge.shared_stream import UNORDERED, SharedStreamProducer
 
 
@@ -155,3 +157,35 @@ class Dying:
             return result
 
         return call
+
+
+class At(Struct, frozen=True):
+    """An origin whose messages are all at one position."""
+
+    stream: str
+    id: str
+    position: str
+
+    def position_of(self, payload: Any) -> str:
+        return self.position
+
+
+def run_row(
+    run_key: str,
+    *,
+    body: bytes = b"body",
+    watcher: str = "w",
+    asset: str = "a",
+    stream: str = "orders",
+    source: str = "src",
+    identity: str = "1",
+    position: str = "line 1",
+    target: str = "log",
+    job: str = "job",
+    params: bytes = b"{}",
+    tags: bytes = b"{}",
+    received_at: float = 1.0,
+) -> RunRow:
+    """A run request as a store gets it."""
+    run = Run(Plan(watcher, asset, target, job, tags), None, body, params)
+    return RunRow(run_key, identity, At(stream, source, position), run, received_at)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NoReturn
 from uuid import uuid4
 
 import msgspec
@@ -33,7 +33,7 @@ from bridge.ports import StreamKind
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
 from bridge.runtime.persister import Persister
-from bridge.runtime.process import Process, ProcessSpec, handle_signals
+from bridge.runtime.process import EXIT_UNFINISHED, Process, ProcessSpec, handle_signals, quiet_collector
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.supervisor import StreamSpec
 from bridge.shared_stream import has_identity
@@ -107,7 +107,18 @@ def run(config: Config, *, accept: Iterable[str] = ()) -> int:
 
     `accept` names ids of watchers and streams whose change of definition or source is meant.
     """
-    return asyncio.run(_run(config, frozenset(accept)))
+    code = asyncio.run(_run(config, frozenset(accept)))
+    if code == EXIT_UNFINISHED:
+        leave(code)
+    return code
+
+
+def leave(code: int) -> NoReturn:
+    """The time to stop ran out: the interpreter would wait for threads whose call to a disk has not returned."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 async def _run(config: Config, accept: frozenset[str]) -> int:
@@ -130,16 +141,6 @@ async def _run(config: Config, accept: frozenset[str]) -> int:
 def abort(number: int) -> None:
     """A second signal: the end, at once. What was not settled comes again."""
     os._exit(128 + number)
-
-
-def quiet_collector() -> None:
-    """Full passes of the collector stop the loop for as long as there are objects: what is here to stay is left out,
-
-    and passes are rarer. What is outstanding is bounded, and almost all of it dies by its reference count.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 async def open_store_of(config: Config) -> SqlStore:

@@ -40,10 +40,9 @@ def marks_of(routed: Routed, audience: Audience) -> Marks:
         i: (audience.size, (Rejection(EVERY_WATCHER, fault.reason, 0, fault.error),))
         for i, fault in routed.faults.items()
     }
-    for i, records in routed.hits.items():
-        rejections = rejections_of(records)
-        if rejections:
-            odd[i] = (len(rejections), rejections)
+    for i in routed.refused:
+        rejections = rejections_of(routed.hits[i])
+        odd[i] = (len(rejections), rejections)
     return Marks(odd, sorted({*routed.hits, *odd}) if odd else list(routed.hits))
 
 

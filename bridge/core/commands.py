@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from heapq import heappop, heappush
 from typing import Literal
@@ -143,4 +144,4 @@ class Tally(Struct, eq=False):
     settled: int = 0
     dropped: int = 0  # of lanes that were lost: they come again
     stale: int = 0  # in slices of an older epoch
-    matched: dict[str, int] = field(default_factory=dict)
+    matched: Counter[str] = field(default_factory=Counter)

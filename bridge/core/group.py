@@ -22,6 +22,8 @@ lanes and what may be settled, `tries.py` the Python watchers; here is what ties
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Literal
 
 from bridge.core import admission
@@ -142,7 +144,8 @@ class StreamGroup:
     def admit_replay(self, poll: Poll, records: list[Record], seats: Sequence[Seat]) -> list[Command]:
         """A dead letter is read again, on a lane of its own: `seats` and the watchers of its `records` owe it."""
         declared = len(records)
-        routed = Routed({0: records} if records else {}, {})
+        refused = [0] if admission.rejections_of(records) else []
+        routed = Routed({0: records} if records else {}, {}, refused)
         return self._admit(poll, routed, seats, admission.Audience(declared, len(seats)), internal=True)
 
     def _admit(
@@ -163,12 +166,10 @@ class StreamGroup:
         tally.received += len(poll.bodies)
         tally.faults += len(routed.faults)
         tally.unmatched += len(poll.bodies) - len(routed.hits) - len(routed.faults)
-        matched = tally.matched
-        for records in routed.hits.values():
-            for record in records:
-                if type(record) is Run:
-                    watcher = record.plan.watcher
-                    matched[watcher] = matched.get(watcher, 0) + 1
+        if routed.hits:
+            records = chain.from_iterable(routed.hits.values())
+            runs = (r for r in records if type(r) is Run) if routed.refused else records
+            tally.matched.update(map(_watcher_of, runs))
 
     def _admit_plain(self, poll: Poll, audience: admission.Audience, internal: bool) -> None:
         """Nobody has anything to say: the whole poll is resolved as it comes in."""
@@ -306,6 +307,9 @@ class StreamGroup:
         return self._outbox.drain()
 
 
+_watcher_of = attrgetter("plan.watcher")
+
+
 def _records(poll: Poll, routed: Routed, stale: set[int]) -> list[Record]:
     """All that a poll caused, for one transaction. A stale slice caused nothing: it comes again."""
     records: list[Record] = [
@@ -313,7 +317,9 @@ def _records(poll: Poll, routed: Routed, stale: set[int]) -> list[Record]:
         for i, fault in routed.faults.items()
         if i not in stale
     ]
-    for i, found in routed.hits.items():
-        if i not in stale:
-            records += found
-    return records
+    hits = routed.hits
+    return records + list(
+        chain.from_iterable(found for i, found in hits.items() if i not in stale)
+        if stale
+        else chain.from_iterable(hits.values())
+    )

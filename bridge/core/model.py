@@ -204,10 +204,14 @@ class Fault(Struct, eq=False, gc=False):
 
 
 class Routed(NamedTuple):
-    """A poll's verdicts, by index into the poll, ascending; both empty when nothing matched."""
+    """A poll's verdicts, by index into the poll, ascending; all empty when nothing matched.
+
+    `refused` are those of the hits with a Reject among their records.
+    """
 
     hits: dict[int, list[Record]]
     faults: dict[int, Fault]
+    refused: Sequence[int] = ()
 
 
 EVERY_WATCHER: Final = "*"

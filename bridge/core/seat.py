@@ -49,7 +49,7 @@ class Seat(Struct, eq=False):
     open: int = 0  # tickets of it without a verdict
     held: dict[Lane, Held] = field(default_factory=dict)
     tries: dict[Span, int] = field(default_factory=dict)  # failed ones so far
-    resting: set[Span] = field(default_factory=set)
+    resting: dict[Span, bool] = field(default_factory=dict)  # and whether the failed try is written
     draining: int = 0
     idle: bool = True  # asked for work and got none: wants to be woken
     retired: bool = False  # owes nothing new
@@ -106,13 +106,13 @@ class Seat(Struct, eq=False):
 
     def rest(self, span: Span) -> None:
         """The try failed, and the next one comes later."""
-        self.resting.add(span)
+        self.resting[span] = False
         if span.lane.ordered and span.lane not in self.held:
             self.held[span.lane] = Held(span)
 
     def due(self, span: Span) -> bool:
         """Its delay is over: it goes to the front. False if its lane has gone meanwhile."""
-        self.resting.remove(span)
+        del self.resting[span]
         if not span.lane.live:
             self.tries.pop(span, None)
             return False

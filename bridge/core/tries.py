@@ -54,8 +54,9 @@ class Tries:
     def retire(self, seat: Seat, now: float) -> None:
         """It owes nothing new and finishes what it owes; what rests gets one last try at once."""
         seat.retired = seat.last_try = True
-        for span in seat.resting:
-            self._timers.arm(now, seat, span)
+        for span, is_written in seat.resting.items():
+            if is_written:
+                self._timers.arm(now, seat, span)
         self.leave(seat)
 
     def expel(self, seat: Seat, reason: str) -> None:
@@ -213,6 +214,7 @@ class Tries:
         seat, span = binding.seat, binding.span
         if binding.due is not None:
             if span in seat.resting:
+                seat.resting[span] = True
                 self._timers.arm(now if seat.last_try else max(binding.due, now), seat, span)
             return
         seat.draining -= 1

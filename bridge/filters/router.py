@@ -15,7 +15,6 @@ what becomes a record is proved whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -60,17 +59,29 @@ class FilterRouter:
         faults = self._unreadable(poll)
         fields = self._read(poll.bodies, faults)
         candidates = self._index.candidates(fields)
-        hits = self._hits(self._confirmed(candidates, fields, faults), poll, faults) if candidates else {}
-        return Routed(hits, dict(sorted(faults.items())) if faults else faults)
+        return self._routed(self._confirmed(candidates, fields, faults), poll, faults)
 
-    def _hits(self, matches: dict[int, Candidates], poll: Poll, faults: dict[int, Fault]) -> dict[int, list[Record]]:
-        """The records of the events that match, once they were read whole. Adds to `faults`."""
+    def _routed(self, matches: dict[int, Candidates], poll: Poll, faults: dict[int, Fault]) -> Routed:
+        """The records of the events that match, once they were read whole."""
         bodies, payloads = poll.bodies, poll.payloads
         indexes = list(matches)
         for place, fault in faults_of([bodies[i] for i in indexes], strict=self._strict).items():
             faults[indexes[place]] = fault
             del matches[indexes[place]]
-        return {i: self._records(found, bodies[i], payloads[i]) for i, found in matches.items()}
+        hits: dict[int, list[Record]] = {}
+        refused: list[int] = []
+        for index, found in matches.items():
+            body, payload = bodies[index], payloads[index]
+            records: list[Record] = []
+            hits[index] = records
+            for candidate in found:
+                watcher = self._watchers[candidate.order]
+                try:
+                    records.append(Run(watcher.plan, payload, body, watcher.params.render(body)))
+                except ParamError as error:
+                    records.append(Reject(watcher.plan.watcher, payload, body, PARAMS, str(error)))
+                    refused.append(index)
+        return Routed(hits, dict(sorted(faults.items())) if faults else faults, tuple(dict.fromkeys(refused)))
 
     def _confirmed(
         self, candidates: dict[int, Candidates], fields: Sequence[Struct], faults: dict[int, Fault]
@@ -126,14 +137,3 @@ class FilterRouter:
     def _project_strictly(self, body: bytes) -> Struct:
         decode_whole(body, strict=True)
         return self._index.projection.decode(body)
-
-    def _records(self, found: Candidates, body: bytes, payload: Any) -> list[Record]:
-        """What an event causes, in the order of `found`."""
-        records: list[Record] = []
-        for candidate in found:
-            watcher = self._watchers[candidate.order]
-            try:
-                records.append(Run(watcher.plan, payload, body, watcher.params.render(body)))
-            except ParamError as error:
-                records.append(Reject(watcher.plan.watcher, payload, body, PARAMS, str(error)))
-        return records

@@ -10,6 +10,7 @@ A stop has one deadline, cut into a share for each step; a step that is done ear
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -228,3 +229,14 @@ def handle_signals(process: Process, abort: Callable[[int], None]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
+
+
+def quiet_collector() -> None:
+    """Rarer passes of the garbage collector, and none over what is here to stay.
+
+    A full pass stops the loop for as long as there are objects. What is outstanding is bounded, and almost all of it
+    dies by its reference count.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)

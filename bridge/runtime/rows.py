@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from secrets import token_hex
 from typing import Any, assert_never
 
@@ -44,7 +43,7 @@ class Source(Struct, frozen=True):
     describe: Callable[[Any], Meta]
 
     def identity_of(self, payload: Any) -> str:
-        if isinstance(payload, Replayed):
+        if type(payload) is Replayed:
             return payload.replay.identity
         return self.identity(payload) if self.identity is not None else f"random-{token_hex(16)}"
 
@@ -57,46 +56,38 @@ class Source(Struct, frozen=True):
         """A row for each record; `now` in seconds since 1970."""
         if self.identity is None:
             records = [r for r in records if isinstance(r, Run | Reject)]
-        return [self._row(record, now) for record in records]
+        return [self._run(r, now) if type(r) is Run else self._row(r, now) for r in records]
+
+    def _run(self, run: Run, now: float) -> RunRow:
+        identity = self.identity_of(run.payload)
+        return RunRow(f"{run.plan.watcher}/{self.id}/{identity}/{run.n}", identity, self, run, now)
 
     def _row(self, record: Record, now: float) -> Row:
+        identity = self.identity_of(record.payload)
         if isinstance(record, Run):
             return self._run(record, now)
         if isinstance(record, Reject):
-            return self._dead_letter(record, now)
-        identity = self.identity_of(record.payload)
+            return self._dead_letter(record, identity, now)
         if isinstance(record, Attempt):
             return AttemptRow(record.watcher, self.id, identity, record.tries, record.error)
         if isinstance(record, Forget):
             return ForgetRow(record.watcher, self.id, identity)
         assert_never(record)
 
-    def _run(self, record: Run, now: float) -> RunRow:
-        plan = record.plan
-        identity = self.identity_of(record.payload)
-        return RunRow(
-            run_key=f"{plan.watcher}/{self.id}/{identity}/{record.n}",
-            digest=sha256(record.body).digest(),
-            watcher=plan.watcher,
-            asset=plan.asset,
-            stream=self.stream,
-            source=self.id,
-            identity=identity,
-            position=self.meta_of(record.payload).position,
-            target=plan.target,
-            job=plan.job,
-            params=record.params,
-            tags=plan.tags,
-            received_at=now,
-        )
+    def position_of(self, payload: Any) -> str:
+        """Of a run request. What a producer can't tell is no reason to keep a run from being stored."""
+        try:
+            return self.meta_of(payload).position
+        except Exception:
+            return repr(payload)[:200]
 
-    def _dead_letter(self, record: Reject, now: float) -> DeadLetterRow:
+    def _dead_letter(self, record: Reject, identity: str, now: float) -> DeadLetterRow:
         meta = self.meta_of(record.payload)
         return DeadLetterRow(
             watcher=record.watcher,
             stream=self.stream,
             source=self.id,
-            identity=self.identity_of(record.payload),
+            identity=identity,
             position=meta.position,
             body=record.body,
             key=meta.key,

@@ -21,7 +21,13 @@ from bridge.store.statements import RUN_FIELDS, Statements
 from bridge.store.writer import Transaction
 
 _LOOK_UP_MOST: Final = 500  # parameters of one statement
-_fields = attrgetter(*RUN_FIELDS)
+_PLACES: Final = {
+    **{name: f"run.plan.{name}" for name in ("watcher", "asset", "target", "job", "tags")},
+    "params": "run.params",
+    "stream": "origin.stream",
+    "source": "origin.id",
+}
+_fields = attrgetter(*(_PLACES.get(name, name) for name in RUN_FIELDS))
 
 
 class Taken(Struct):

@@ -175,11 +175,11 @@ class MemoryStore:
     # claims and intents ----------------------------------------------------------------------------------------------
 
     def _claim(self, run: StoredRun, now: float, until: float) -> Claim:
-        row = run.row
+        row, plan = run.row, run.row.run.plan
         run.ambiguous = run.ambiguous or run.state == "dispatching"
         claim = Claim(
-            row.run_key, run.epoch + 1, until, run.retry, run.attempts, run.ambiguous, row.watcher, row.asset,
-            row.stream, row.position, row.target, row.job, row.params, row.tags, run.host or self._instance.host,
+            row.run_key, run.epoch + 1, until, run.retry, run.attempts, run.ambiguous, row.watcher, plan.asset,
+            row.stream, row.position, row.target, plan.job, row.run.params, plan.tags, run.host or self._instance.host,
         )  # fmt: skip
         run.state, run.epoch, run.attempts, run.updated_at = "dispatching", run.epoch + 1, run.attempts + 1, now
         run.host = claim.host

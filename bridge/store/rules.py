@@ -93,7 +93,7 @@ def _triple(row: AttemptRow | ForgetRow) -> tuple[str, str, str]:
 
 
 def refused_letter(row: Row, reason: str) -> DeadLetterRow | None:
-    """The dead letter of a row that the database will never take. A run request has no body: its params stand in."""
+    """The dead letter of a row that the database will never take; a run request leaves the message that caused it."""
     if isinstance(row, DeadLetterRow):
         error = f"{row.reason}: {row.error} (the store refused the message's bytes and keeps none: {reason})"
         return structs.replace(row, body=b"", key=None, headers=b"[]", reason=STORE_REFUSED, error=error)
@@ -105,12 +105,12 @@ def refused_letter(row: Row, reason: str) -> DeadLetterRow | None:
         source=row.source,
         identity=row.identity,
         position=row.position,
-        body=row.params,
+        body=row.body,
         key=None,
         headers=b"[]",
         timestamp=None,
         reason=STORE_REFUSED,
-        error=f"{reason}. What is kept as the body are the run's params, not the message; run key {row.run_key}",
+        error=f"{reason}; run key {row.run_key}",
         attempts=0,
         received_at=row.received_at,
     )
@@ -118,4 +118,4 @@ def refused_letter(row: Row, reason: str) -> DeadLetterRow | None:
 
 def is_whole(row: DeadLetterRow) -> bool:
     """Whether the body is the message's, so that it can be read again."""
-    return row.reason != STORE_REFUSED
+    return row.reason != STORE_REFUSED or bool(row.body)

@@ -258,7 +258,12 @@ class GroupMachine(RuleBasedStateMachine):
             slices.append(Slice(key, start, len(payloads), epoch))
         if slices:
             before = self.group.tally.stale
-            self.perform(self.group.admit(Poll(slices, [b"x" * 10] * len(payloads), payloads), Routed(hits, faults)))
+            self.perform(
+                self.group.admit(
+                    Poll(slices, [b"x" * 10] * len(payloads), payloads),
+                    Routed(hits, faults, [i for i, found in hits.items() if any(type(r) is Reject for r in found)]),
+                )
+            )
             assert self.group.tally.stale - before == (len(payloads) if stale else 0)
 
     def lane(self, key: Hashable, epoch: int | None) -> Lane:

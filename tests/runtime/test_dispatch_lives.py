@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from bridge.core.errors import Refused, Transient
 from bridge.core.retry import Backoff
-from bridge.ports import Claim, Launched, Receipt, Row, RunRow
+from bridge.ports import Claim, Launched, Receipt, Row
 from bridge.runtime.clock import FakeClock
 from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
 from bridge.store.memory import MemoryStore
 from bridge.targets.fake import FakeTarget, Outcome
+from bridge.testing import run_row
 
 RUNS = 6
 
@@ -87,7 +88,7 @@ async def _live(
     clock = FakeClock()
     store = MemoryStore(now=clock.now)
     keys = [f"w/s/{n}/0" for n in range(RUNS)]
-    rows = [RunRow(k, b"d" * 32, "w", "a", "s", "src", k, "p", "t", "j", b"{}", b"{}", clock.now()) for k in keys]
+    rows = [run_row(k, identity=k, target="t", received_at=clock.now()) for k in keys]
     await store.commit(rows, "put")
     target = Moody(script, hangs)
     for when, call in deaths:

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from bridge.core.errors import Refused, Transient
 from bridge.core.retry import Backoff
-from bridge.ports import Claim, Launched, Receipt, Row, RunRow
+from bridge.ports import Claim, Launched, Receipt, Row
 from bridge.runtime.clock import FakeClock
 from bridge.runtime.dispatcher import FORGET_AGE, FORGET_EVERY, Dispatcher, TargetRuntime
 from bridge.runtime.line import AHEAD_MOST, MARGIN
@@ -16,6 +16,7 @@ from bridge.runtime.results import ERROR_MOST
 from bridge.store.memory import MemoryStore
 from bridge.store.memory_tables import StoredRun
 from bridge.targets.fake import FakeTarget
+from bridge.testing import run_row
 
 RETRY = Backoff(delay=10.0, factor=2.0, max=100.0, jitter=0.0)
 
@@ -67,10 +68,7 @@ class Outbox:
 
     async def put(self, count: int = 1, target: str = "t") -> list[str]:
         keys = [f"w/s/{self._stored + n}/0" for n in range(count)]
-        rows = [
-            RunRow(key, b"d" * 32, "w", "a", "s", "src", key, "p", target, "job", b"{}", b"{}", self.clock.now())
-            for key in keys
-        ]
+        rows = [run_row(key, identity=key, target=target, received_at=self.clock.now()) for key in keys]
         await self.store.commit(rows, f"put{self._stored}")
         self._stored += count
         return keys

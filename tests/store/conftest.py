@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -15,6 +14,7 @@ from bridge.ports import DeadLetterRow, RunRow
 from bridge.store.options import InstanceId, StoreOptions
 from bridge.store.reader import Reader, open_reader
 from bridge.store.sql import SqlStore, open_store
+from bridge.testing import run_row as stored_row
 
 
 class Shelf:
@@ -71,7 +71,7 @@ def letter_row() -> Callable[..., DeadLetterRow]:
 def make_run(name: object, *, body: bytes = b"body", watcher: str = "w", **fields: Any) -> RunRow:
     values: dict[str, Any] = {
         "run_key": f"{watcher}/src/{name}/0",
-        "digest": hashlib.sha256(body).digest(),
+        "body": body,
         "watcher": watcher,
         "asset": "a",
         "stream": "orders",
@@ -84,7 +84,7 @@ def make_run(name: object, *, body: bytes = b"body", watcher: str = "w", **field
         "tags": b"{}",
         "received_at": 1.0,
     }
-    return RunRow(**{**values, **fields})
+    return stored_row(**{**values, **fields})
 
 
 def make_letter(name: object, **fields: Any) -> DeadLetterRow:

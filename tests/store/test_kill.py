@@ -14,15 +14,13 @@ pytestmark = pytest.mark.integration
 ROWS = 50
 SCRIPT = """
 import asyncio, os, sys
-from bridge.ports import RunRow
 from bridge.store.options import InstanceId
 from bridge.store.sql import open_store
+from bridge.testing import run_row
 
 def row(commit, n):
     name = f"{commit}-{n}"
-    return RunRow(
-        f"w/src/{name}/0", bytes(32), "w", "a", "orders", "src", name, name, "log", "job", b"{}", b"{}", 1.0
-    )
+    return run_row(f"w/src/{name}/0", identity=name, position=name)
 
 async def main(url, life):
     store = await open_store(url, instance=InstanceId(f"child-{life}", "here", os.getpid(), "0"))

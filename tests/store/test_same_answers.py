@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import tempfile
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -13,11 +12,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from bridge.core.errors import StoreRefused
-from bridge.ports import AttemptRow, Claim, DeadLetterRow, ForgetRow, Receipt, ReplayedRow, ResultRow, Row, RunRow
+from bridge.ports import AttemptRow, Claim, DeadLetterRow, ForgetRow, Receipt, ReplayedRow, ResultRow, Row
 from bridge.store.memory import MemoryStore
 from bridge.store.options import DAY, InstanceId
 from bridge.store.reader import Reader, open_reader
 from bridge.store.sql import SqlStore, open_store
+from bridge.testing import run_row
 
 Step = tuple[str, Any]
 
@@ -25,9 +25,9 @@ names = st.sampled_from(["1", "2"])
 watchers = st.sampled_from(["w", "v", "*"])
 bodies = st.sampled_from([b"x", b"y"])
 run_rows = st.builds(
-    lambda name, watcher, body, target, n: RunRow(
-        f"{watcher}/src/{name}/{n}", hashlib.sha256(body).digest(), watcher, "a", "orders", "src", name, name, target,
-        "job", body, b"{}", 1.0,
+    lambda name, watcher, body, target, n: run_row(
+        f"{watcher}/src/{name}/{n}", body=body, watcher=watcher, identity=name, position=name, target=target,
+        params=body,
     ),
     names, watchers, bodies, st.sampled_from(["log", "log", "log", "other"]), st.sampled_from("000000001\ud800"),
 )  # fmt: skip
@@ -176,7 +176,7 @@ class Pair:
             for run in sorted(reader.runs(limit=1000), key=lambda run: run.run_key)
         ] == [
             (key, "held" if run.state == "pending" and tables.is_held(run.row.watcher) else run.state, run.due,
-             run.retry, run.attempts, run.epoch, run.run_id, run.error, run.repeats, run.updated_at, run.row.params)
+             run.retry, run.attempts, run.epoch, run.run_id, run.error, run.repeats, run.updated_at, run.row.run.params)
             for key, run in sorted(tables.runs.items()) if not run.gone
         ]  # fmt: skip
         assert sorted(

@@ -97,7 +97,7 @@ class StreamRetry(Backoff, frozen=True):
 class TargetRetry(Backoff, frozen=True):
     """How a launch that may work later is repeated: `attempts` in all."""
 
-    attempts: Count = 5
+    attempts: Count = 10
 
 
 class StrictJson(Struct, frozen=True):

@@ -88,14 +88,13 @@ def faults_of(bodies: Sequence[bytes], *, strict: bool = False) -> dict[int, Fau
 def _doubtful(bodies: Sequence[bytes]) -> list[int]:
     """Those that were decoded well, and yet may be too deep or hold a NUL: very few.
 
-    To look for a byte costs a tenth of counting it, or of looking for a text: so that comes first.
+    To look for a byte costs a tenth of counting it, or of looking for a text: so that comes first. Objects alone need
+    five bytes a level (`{"":` and `}`), so a short body without a list is not deep.
     """
-    half = MAX_DEPTH // 2
     return [
         i
         for i, body in enumerate(bodies)
-        if body.count(_BRACE) > half
-        or (_BRACKET in body and body.count(_BRACKET) > half)
+        if ((_BRACKET in body or len(body) > 5 * MAX_DEPTH) and body.count(_BRACE) + body.count(_BRACKET) > MAX_DEPTH)
         or (_BACKSLASH in body and _NUL_ESCAPE in body)
     ]
 

@@ -54,18 +54,23 @@ class Source(Struct, frozen=True):
 
     def rows(self, records: Sequence[Record], now: float) -> list[Row]:
         """A row for each record; `now` in seconds since 1970."""
-        if self.identity is None:
-            records = [r for r in records if isinstance(r, Run | Reject)]
-        return [self._run(r, now) if type(r) is Run else self._row(r, now) for r in records]
-
-    def _run(self, run: Run, now: float) -> RunRow:
-        identity = self.identity_of(run.payload)
-        return RunRow(f"{run.plan.watcher}/{self.id}/{identity}/{run.n}", identity, self, run, now)
+        tell, source = self.identity, self.id
+        if tell is None:
+            return [self._row(r, now) for r in records if isinstance(r, Run | Reject)]
+        rows: list[Row] = []
+        for record in records:
+            if type(record) is Run and type(record.payload) is not Replayed:  # almost always, so without a further call
+                identity = tell(record.payload)
+                key = f"{record.plan.watcher}/{source}/{identity}/{record.n}"
+                rows.append(RunRow(key, identity, self, record, now))
+            else:
+                rows.append(self._row(record, now))
+        return rows
 
     def _row(self, record: Record, now: float) -> Row:
         identity = self.identity_of(record.payload)
         if isinstance(record, Run):
-            return self._run(record, now)
+            return RunRow(f"{record.plan.watcher}/{self.id}/{identity}/{record.n}", identity, self, record, now)
         if isinstance(record, Reject):
             return self._dead_letter(record, identity, now)
         if isinstance(record, Attempt):

@@ -48,4 +48,8 @@ RUN: Final = {
     "throttle": "",
     "concurrency": "leave it out: `max_in_flight` of the target bounds all its runs together",
 }
-TARGET: Final = {"rate": "leave it out: `max_in_flight` bounds what runs at once", "track": ""}
+TARGET: Final = {
+    "rate": "leave it out: `max_in_flight` bounds what runs at once",
+    "track": "",
+    "max_pending": "`headrace status` shows how many runs wait",
+}

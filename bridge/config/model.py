@@ -151,7 +151,6 @@ class TargetConfig(Struct, frozen=True):
     timeout: Positive = 30.0
     retry: TargetRetry = TargetRetry()
     max_in_flight: Count = 8
-    max_pending: Count = 1_000_000
 
     def __repr__(self) -> str:
         return f"TargetConfig({self.name!r}, {self.kind!r}, …)"

@@ -21,9 +21,8 @@ def test_every_key_is_there_with_its_default_and_its_unit(load_text, good):
                 "env": {},
                 "timeout": "1h",
                 "api_token": "",
-                "retry": {"delay": "1s", "factor": 2.0, "max": "5m", "jitter": 0.2, "attempts": 5},
+                "retry": {"delay": "1s", "factor": 2.0, "max": "5m", "jitter": 0.2, "attempts": 10},
                 "max_in_flight": 8,
-                "max_pending": 1_000_000,
             }
         },
         "streams": {

@@ -36,7 +36,6 @@ targets:
     env: {A: b}
     timeout: 5m
     max_in_flight: 4
-    max_pending: 1000
     retry: {attempts: 5, delay: 1s, factor: 2, max: 5m, jitter: 0.2}
 streams:
   inbox:

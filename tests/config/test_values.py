@@ -104,7 +104,7 @@ def test_the_defaults_are_those_of_the_documentation(load_text, good):
     assert (stream.ack_timeout, stream.cohort_grace_period) == (300.0, 0.0)
     assert (stream.max_outstanding, stream.max_outstanding_bytes) == (10_000, 64 * 1024**2)
     assert (stream.max_retrying, stream.max_advancing) == (1000, 8)
-    assert (target.max_in_flight, target.max_pending, target.retry.attempts) == (8, 1_000_000, 5)
+    assert (target.max_in_flight, target.retry.attempts) == (8, 10)
     assert (config.store.dedupe_horizon, config.instance.heartbeat, config.instance.stop_timeout) == (32 * 86400, 5, 30)
 
 

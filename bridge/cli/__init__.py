@@ -1,1 +1,1 @@
-"""x"""
+"""The command line: one file per group of commands, `main` puts them together."""

@@ -1,0 +1,80 @@
+"""`headrace run`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bridge.cli.endings import LOG_LEVEL, WrongCall, log_at
+from bridge.cli.options import Paths
+from bridge.cli.validate import checked, summary, warnings_of
+
+if TYPE_CHECKING:
+    from bridge.config.model import Config
+
+Level = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    typer.Option("--log-level", envvar=LOG_LEVEL, case_sensitive=False, help="The least that is logged."),
+]
+Accept = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--accept",
+        metavar="NAME",
+        help="A watcher's id that comes back with another definition, or a stream that reads another source than "
+        "before: this is meant. May be given several times.",
+        show_default=False,
+    ),
+]
+
+
+def run(paths: Paths = None, log_level: Level = "info", accept: Accept = None) -> None:
+    """Carry messages to runs, until SIGTERM or Ctrl-C.
+
+    A second signal ends it at once. The configuration is checked first, as `headrace validate` does. The log goes
+    to standard error: JSON lines where that is no terminal.
+
+    Exit codes: 0 stopped cleanly, 1 problems in the configuration, 3 the store can't be used (another process has
+    it, its path is bad, it is newer), 4 the time to stop ran out (nothing is lost, some work comes again), 70 code of
+    watchers hung too often, 128 + signal ended at once.
+
+    \b
+    Examples:
+      headrace run
+      headrace run conf/ --log-level warning
+      headrace run --accept eu_orders
+    """
+    log_at(log_level)
+    config = checked(paths)
+    accepted = accept or []
+    _refuse_unknown(accepted, config)
+    _announce(config, log_level)
+    from bridge import wiring
+
+    raise typer.Exit(wiring.run(config, accept=accepted))
+
+
+def _refuse_unknown(accepted: Sequence[str], config: Config) -> None:
+    from bridge.config.suggest import did_you_mean
+
+    known = {*(watcher.id for watcher in config.watchers), *config.streams}
+    for name in accepted:
+        if name not in known:
+            hint = did_you_mean(name, known, "name a watcher's id or a stream")
+            raise WrongCall(f"--accept {name}: there is no watcher or stream of this name; {hint}")
+
+
+def _announce(config: Config, log_level: str) -> None:
+    """The first lines of the log: what runs, and what should be known about it."""
+    import structlog
+
+    from bridge import telemetry
+
+    telemetry.configure(log_level)
+    log = structlog.get_logger("headrace.run")
+    for warning in warnings_of(config):
+        log.warning(warning.message, place=warning.place, hint=warning.hint)
+    log.info("headrace starts", configured=summary(config), files=list(config.files), pid=os.getpid())

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Hashable
 from typing import Any
 
+import structlog
+
 from bridge.shared_stream import SharedStreamProducer
 
 __all__ = ["BaseEventTrigger", "BaseTrigger", "TriggerEvent"]
@@ -33,11 +35,15 @@ class TriggerEvent:
 
 
 class BaseTrigger(ABC):
-    """What every trigger has: keyword arguments, a description of itself, and a clean-up."""
+    """What every trigger has: a description of itself, a logger, and a clean-up."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        for name, value in kwargs.items():
-            setattr(self, name, value)
+    def __init__(self, **kwargs: Any) -> None:  # noqa: B027  # meant to be empty, and to be called
+        """Takes keyword arguments and keeps none: a trigger sets its own attributes."""
+
+    @property
+    def log(self) -> Any:
+        """A logger with the usual methods (`self.log.info("saw %s", name)`), named like the class."""
+        return structlog.get_logger(f"{type(self).__module__}.{type(self).__qualname__}")
 
     @abstractmethod
     def serialize(self) -> tuple[str, dict[str, Any]]:

@@ -69,7 +69,7 @@ def problems_of(config: Config) -> list[str]:
                 _trigger_of(watcher)()
             except Refused as error:
                 problems.append(f"watcher {watcher.id!r}: {error}")
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 problems.append(f"watcher {watcher.id!r}: {watcher.trigger} can't be made: {told(error)}")
     return problems
 

@@ -194,6 +194,7 @@ class Process:
         streams = {s.spec.name: s.status(now) for s in self.streams}
         return {
             "uptime": round(now - self._began, 1),
+            "heartbeat": self.spec.heartbeat,
             "healthy": self._persister.trouble is None and all(s["trouble"] is None for s in streams.values()),
             "store": {
                 "trouble": self._persister.trouble,

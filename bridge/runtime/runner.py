@@ -11,7 +11,7 @@ import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import structlog
 from msgspec import Struct
@@ -33,6 +33,9 @@ log = structlog.get_logger("headrace.watcher")
 
 CLOSING = 5.0
 """Seconds that a filter and its `cleanup` get to end."""
+
+PROGRAM_ENDS: Final = (SystemExit, KeyboardInterrupt)
+"""What asyncio lets through to whoever runs the loop: `sys.exit()` in code of a watcher would end the loop of all."""
 
 
 class StreamEnded(HeadraceError):
@@ -251,7 +254,7 @@ class Runner:
         try:
             self._office.hold(self)
             trigger = self.spec.make()
-        except Exception as error:
+        except BaseException as error:
             return f"can't be made: {describe(error)}"
         finally:
             self._office.hold(None)
@@ -279,7 +282,9 @@ class Runner:
             self._round.leave()
             self._flush_soon()
             return None if self._pulled > before else "the filter returned without taking an event"
-        except (Exception, asyncio.CancelledError) as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # sys.exit() too: in a filter it ends a try, and not the thread of all watchers
             return self._ended(error)
         finally:
             for generator in (events, stream):
@@ -306,13 +311,13 @@ class Runner:
     async def _close_generator(self, generator: AsyncIterator[Any] | None) -> None:
         aclose = getattr(generator, "aclose", None)
         if aclose is not None:
-            with suppress(Exception, asyncio.CancelledError):
+            with suppress(Exception, asyncio.CancelledError, *PROGRAM_ENDS):
                 await asyncio.wait_for(aclose(), CLOSING)
 
     async def _clean_up(self, trigger: BaseEventTrigger) -> None:
         try:
             await asyncio.wait_for(trigger.cleanup(), CLOSING)
-        except Exception as error:
+        except (Exception, *PROGRAM_ENDS) as error:
             log.warning("cleanup failed", watcher=self.id, error=describe(error))
 
     def _enter(self) -> None:

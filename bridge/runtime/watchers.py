@@ -21,7 +21,7 @@ import structlog
 from bridge.core.seat import Seat, Ticket
 from bridge.core.window import Verdict
 from bridge.runtime.rows import Source
-from bridge.runtime.runner import CLOSING, Runner, WatcherSpec
+from bridge.runtime.runner import CLOSING, PROGRAM_ENDS, Runner, WatcherSpec
 
 log = structlog.get_logger("headrace.watchers")
 
@@ -237,13 +237,23 @@ class WatcherThread:
         asyncio.set_event_loop(self._loop)
         ticker = self._loop.create_task(self._tick())
         try:
-            self._loop.run_forever()
+            while not self._has_run_to_its_end():
+                pass
         finally:
             left = [ticker, *(t for t in asyncio.all_tasks(self._loop) if t is not ticker)]
             for task in left:
                 task.cancel()
             self._loop.run_until_complete(asyncio.wait(left, timeout=1.0))
             self._loop.close()
+
+    def _has_run_to_its_end(self) -> bool:
+        """False: a task that a watcher made has called sys.exit(), which ends that task and nothing else."""
+        try:
+            self._loop.run_forever()
+        except PROGRAM_ENDS as error:
+            log.error("code of a watcher tried to end the program", error=repr(error))
+            return False
+        return True
 
     async def _tick(self) -> None:
         """Time in which the loop made no turn is charged to nobody but the code that held it."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
+from msgspec import Struct
 from sqlalchemy import ColumnElement, RowMapping, Select, bindparam, case, func, inspect, select, update
 
 from bridge.core.errors import HeadraceError, StoreRefused, StoreUnavailable
@@ -33,7 +34,8 @@ from bridge.store.writer import Transaction
 
 T = TypeVar("T")
 
-SILENT_AFTER: Final = 15.0  # seconds: three heartbeats
+SILENT_AFTER: Final = 15.0
+"""Seconds without a sign of life, or three heartbeats where these are longer."""
 _BUSY_TIMEOUT: Final = 5.0
 _BEYOND: Final = "\U0010ffff"  # sorts after every text that goes on
 
@@ -266,10 +268,22 @@ def _letter(row: RowMapping) -> DeadLetterView:
 
 def _instance(row: RowMapping, now: float) -> InstanceView:
     seen_ago = max(0.0, now - row["heartbeat_at"])
-    state: InstanceState = "running" if seen_ago < SILENT_AFTER else "silent"
+    state: InstanceState = "running" if seen_ago < max(SILENT_AFTER, 3 * _heartbeat(row["status"])) else "silent"
     if row["ended_at"] is not None:
         state = "ended"
     elif row["crashed_at"] is not None:
         state = "crashed"
     plain = ("id", "host", "pid", "version", "started_at", "heartbeat_at", "status")
     return InstanceView(**{name: row[name] for name in plain}, state=state, seen_ago=seen_ago)
+
+
+def _heartbeat(status: bytes) -> float:
+    """Seconds between two signs of life, as the instance says; 0 before its first."""
+    try:
+        return msgspec.json.decode(status, type=_Beat).heartbeat
+    except msgspec.MsgspecError:
+        return 0.0
+
+
+class _Beat(Struct):
+    heartbeat: float = 0.0

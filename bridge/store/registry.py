@@ -34,7 +34,8 @@ def reused_ids(
     """Ids that were removed and come back as something else: their old run keys would swallow the new runs."""
     return [
         f"watcher {watcher!r}: this id was removed from the configuration earlier and comes back with another "
-        f"definition, so its runs could be taken for repeats of the old ones; give it another id, or accept {watcher!r}"
+        "definition, so its runs could be taken for repeats of the old ones; "
+        f"give it another id, or run with --accept {watcher}"
         for watcher, definition in sorted(definitions.items())
         if watcher in known and known[watcher][1] is not None and known[watcher][0] != definition
         if watcher not in accept
@@ -45,7 +46,7 @@ def moved_sources(stored: Mapping[str, str], streams: Mapping[str, str], accept:
     """Streams that read another source than at their first start."""
     return [
         f"stream {stream!r}: its source was {stored[stream]!r} and is {source!r} now, so messages that were handled "
-        f"before would count as new; give the stream another name, or accept {stream!r}"
+        f"before would count as new; give the stream another name, or run with --accept {stream}"
         for stream, source in sorted(streams.items())
         if stream in stored and stored[stream] != source and stream not in accept
     ]

@@ -76,7 +76,7 @@ async def test_another_definition_of_a_removed_id_is_refused_until_it_is_accepte
     code, _, err = ended(headrace_process("run"))
     assert code == 3
     assert "'eu_orders'" in err
-    assert "accept 'eu_orders'" in err
+    assert "--accept eu_orders" in err
     process = headrace_process("run", "--accept", "eu_orders")
     until_started(process)
     process.send_signal(signal.SIGINT)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
-from bridge.runtime.process import quiet_collector
+from bridge.runtime.process import tune_interpreter
 
 Measure = Callable[[], float]
 
@@ -125,7 +125,7 @@ def main(cases: dict[str, Case]) -> int:
     if unknown:
         print(f"no such case: {', '.join(unknown)}; there are {', '.join(cases)}", file=sys.stderr)
         return 2
-    quiet_collector()  # as the program itself does
+    tune_interpreter()  # as the program itself does
     rows: list[tuple[Result, Need]] = []
     for name, (need, run) in cases.items():
         if names and name not in names:

@@ -33,7 +33,7 @@ from bridge.ports import StreamKind
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
 from bridge.runtime.persister import Persister
-from bridge.runtime.process import EXIT_UNFINISHED, Process, ProcessSpec, handle_signals, quiet_collector
+from bridge.runtime.process import EXIT_UNFINISHED, Process, ProcessSpec, handle_signals, tune_interpreter
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.supervisor import StreamSpec
 from bridge.shared_stream import has_identity
@@ -134,7 +134,7 @@ async def _run(config: Config, accept: frozenset[str]) -> int:
         await store.aclose(clean=True)
         raise
     handle_signals(process, abort)
-    quiet_collector()
+    tune_interpreter()
     return await process.run()
 
 

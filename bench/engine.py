@@ -45,20 +45,23 @@ POLL = 500
 WIDE = Limits(max_outstanding=1 << 30, max_outstanding_bytes=1 << 40)
 
 
+def _poll(bodies: list[bytes], start: int) -> Poll:
+    mine = bodies[start : start + POLL]
+    return Poll([Slice("lane", 0, len(mine))], mine, list(range(start, start + len(mine))))
+
+
 class Prepared(SharedStreamProducer):
     """Hands over what it was given in polls of 500, and counts what comes back."""
 
-    def __init__(self, bodies: list[bytes], lanes: int = 1) -> None:
+    def __init__(self, bodies: list[bytes]) -> None:
         self.bodies = bodies
-        self.lanes = lanes
+        self.polls = [_poll(bodies, start) for start in range(0, len(bodies), POLL)]
         self.advanced = 0
         self.done = asyncio.Event()
 
     async def open_batches(self) -> AsyncIterator[Poll]:
-        for start in range(0, len(self.bodies), POLL):
-            bodies = self.bodies[start : start + POLL]
-            payloads: list[Any] = list(range(start, start + len(bodies)))
-            yield Poll([Slice("lane", 0, len(bodies))], bodies, payloads)
+        for poll in self.polls:
+            yield poll
         await asyncio.Event().wait()
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -227,7 +230,7 @@ def _lanes() -> Result:
 def _behind_a_blocked_head(count: int) -> float:
     core = StreamGroup(1, msgspec.structs.replace(WIDE, max_advancing=1 << 30))
     (blocked,) = _admit(core, 1, POLL, hits=True)
-    routed = Routed({}, {})
+    routed = Routed()
     began = time.perf_counter()
     for start in range(0, count, POLL):
         poll = Poll([Slice(0, 0, POLL)], [b"{}"] * POLL, list(range(start, start + POLL)))
@@ -253,7 +256,7 @@ def _with_a_stuck_watcher(count: int) -> float:
     """One Python watcher holds its first event for ever, a quick one goes through all of them."""
     stuck, quick = (Seat(Plan(name, "asset", "target", "job")) for name in ("stuck", "quick"))
     core = StreamGroup(1, msgspec.structs.replace(WIDE, max_advancing=1 << 30), seats=[stuck, quick])
-    routed = Routed({}, {})
+    routed = Routed()
     began = time.perf_counter()
     for start in range(0, count, POLL):
         poll = Poll([Slice(0, 0, POLL)], [b"{}"] * POLL, list(range(start, start + POLL)))

@@ -6,7 +6,7 @@ Each protocol is the least that its caller needs. Every implementation passes th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -39,6 +39,11 @@ class Router(Protocol):
     @property
     def watchers(self) -> Sequence[str]:
         """Their ids, `size` of them."""
+        ...
+
+    @property
+    def matched(self) -> Mapping[str, int]:
+        """How many run requests each watcher's matches made so far."""
         ...
 
     def route(self, poll: Poll) -> Routed:

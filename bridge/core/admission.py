@@ -6,7 +6,7 @@ are not plain: hits and faults, ascending, so that a slice costs a binary search
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -31,6 +31,7 @@ class Marks(Struct, eq=False):
     """The indexes of a poll that need a look, ascending. `odd` are those with an outcome of their own."""
 
     odd: dict[int, tuple[int, tuple[Rejection, ...]]]  # index -> (rejected, rejections)
+    matching: dict[int, None]
     all: list[int]
 
 
@@ -41,9 +42,10 @@ def marks_of(routed: Routed, audience: Audience) -> Marks:
         for i, fault in routed.faults.items()
     }
     for i in routed.refused:
-        rejections = rejections_of(routed.hits[i])
+        rejections = rejections_of(routed.records[bisect_left(routed.places, i) : bisect_right(routed.places, i)])
         odd[i] = (len(rejections), rejections)
-    return Marks(odd, sorted({*routed.hits, *odd}) if odd else list(routed.hits))
+    matching = dict.fromkeys(routed.places)
+    return Marks(odd, matching, sorted({*matching, *odd}) if odd else list(matching))
 
 
 def rejections_of(records: Sequence[Record]) -> tuple[Rejection, ...]:
@@ -110,7 +112,7 @@ def single(lane: Lane, poll: Poll, index: int, marks: Marks, routed: Routed, aud
     body = poll.bodies[index]
     if index in routed.faults:
         return Span(lane, [poll.payloads[index]], len(body), 1, 0, rejected, 0, rejections)
-    pending = audience.seats + (1 if index in routed.hits else 0)
+    pending = audience.seats + (1 if index in marks.matching else 0)
     return Span(
         lane, [poll.payloads[index]], len(body), pending, audience.declared - rejected, rejected, 0, rejections, body
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from heapq import heappop, heappush
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from bridge.core.lane import Lane, Span, Taken
 from bridge.core.model import AdvanceBatch, Record
@@ -136,7 +135,7 @@ class Timers:
 
 
 class Tally(Struct, eq=False):
-    """What the group has seen, in events; `matched` is by watcher id."""
+    """What the group has seen, in events."""
 
     received: int = 0
     unmatched: int = 0  # by declarative watchers
@@ -144,4 +143,3 @@ class Tally(Struct, eq=False):
     settled: int = 0
     dropped: int = 0  # of lanes that were lost: they come again
     stale: int = 0  # in slices of an older epoch
-    matched: Counter[str] = field(default_factory=Counter)

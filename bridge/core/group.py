@@ -22,8 +22,6 @@ lanes and what may be settled, `tries.py` the Python watchers; here is what ties
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import chain
-from operator import attrgetter
 from typing import Any, Literal
 
 from bridge.core import admission
@@ -37,7 +35,6 @@ from bridge.core.model import (
     Record,
     Reject,
     Routed,
-    Run,
     Slice,
     outcome_of,
 )
@@ -144,8 +141,7 @@ class StreamGroup:
     def admit_replay(self, poll: Poll, records: list[Record], seats: Sequence[Seat]) -> list[Command]:
         """A dead letter is read again, on a lane of its own: `seats` and the watchers of its `records` owe it."""
         declared = len(records)
-        refused = [0] if admission.rejections_of(records) else []
-        routed = Routed({0: records} if records else {}, {}, refused)
+        routed = Routed.of({0: records} if records else {}, {})
         return self._admit(poll, routed, seats, admission.Audience(declared, len(seats)), internal=True)
 
     def _admit(
@@ -154,9 +150,10 @@ class StreamGroup:
         if self.is_stopping:
             raise IllegalStep("a poll after stop")
         self._count(poll, routed)
-        if seats or routed.hits or routed.faults:
+        if seats or routed.records or routed.faults:
             self._admit_marked(poll, routed, seats, audience, internal)
         else:
+            self.tally.unmatched += len(poll.bodies)
             self._admit_plain(poll, audience, internal)
         self._outlet.mark_stream()
         return self._outbox.drain()
@@ -165,11 +162,6 @@ class StreamGroup:
         tally = self.tally
         tally.received += len(poll.bodies)
         tally.faults += len(routed.faults)
-        tally.unmatched += len(poll.bodies) - len(routed.hits) - len(routed.faults)
-        if routed.hits:
-            records = chain.from_iterable(routed.hits.values())
-            runs = (r for r in records if type(r) is Run) if routed.refused else records
-            tally.matched.update(map(_watcher_of, runs))
 
     def _admit_plain(self, poll: Poll, audience: admission.Audience, internal: bool) -> None:
         """Nobody has anything to say: the whole poll is resolved as it comes in."""
@@ -186,6 +178,7 @@ class StreamGroup:
         self, poll: Poll, routed: Routed, seats: Sequence[Seat], audience: admission.Audience, internal: bool
     ) -> None:
         marks = admission.marks_of(routed, audience)
+        self.tally.unmatched += len(poll.bodies) - len(marks.matching) - len(routed.faults)
         tokens: list[Token] = []
         stale: set[int] = set()
         for piece in poll.slices:
@@ -221,7 +214,7 @@ class StreamGroup:
             spans.append(span)
             if i not in routed.faults:  # else nobody can read it, and no queue sees it
                 owed.append(span)
-            if i in routed.hits or i in routed.faults:
+            if i in marks.matching or i in routed.faults:
                 tokens.append(span)
         self._tries.owe(seats, owed)
         return spans
@@ -307,19 +300,14 @@ class StreamGroup:
         return self._outbox.drain()
 
 
-_watcher_of = attrgetter("plan.watcher")
-
-
 def _records(poll: Poll, routed: Routed, stale: set[int]) -> list[Record]:
     """All that a poll caused, for one transaction. A stale slice caused nothing: it comes again."""
-    records: list[Record] = [
+    unreadable: list[Record] = [
         Reject(EVERY_WATCHER, poll.payloads[i], poll.bodies[i], fault.reason, fault.error)
         for i, fault in routed.faults.items()
         if i not in stale
     ]
-    hits = routed.hits
-    return records + list(
-        chain.from_iterable(found for i, found in hits.items() if i not in stale)
-        if stale
-        else chain.from_iterable(hits.values())
-    )
+    records = routed.records
+    if stale:
+        records = [r for i, r in zip(routed.places, routed.records, strict=True) if i not in stale]
+    return [*unreadable, *records] if unreadable else records

@@ -203,15 +203,32 @@ class Fault(Struct, eq=False, gc=False):
     error: str
 
 
-class Routed(NamedTuple):
-    """A poll's verdicts, by index into the poll, ascending; all empty when nothing matched.
+class Routed(Struct, frozen=True):
+    """A poll's verdicts. Indexes are into the poll, ascending; all empty when nothing matched.
 
-    `refused` are those of the hits with a Reject among their records.
+    `records` is all that the poll causes, flat, for one commit; `places` has the index of each record's event, the same
+    once for every watcher that matched. `refused` are the indexes with a Reject among their records.
     """
 
-    hits: dict[int, list[Record]]
-    faults: dict[int, Fault]
+    records: list[Record] = []
+    places: list[int] = []
+    faults: dict[int, Fault] = {}
     refused: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, hits: dict[int, list[Record]], faults: dict[int, Fault]) -> Routed:
+        """From the records of each event that matched."""
+        flat = [(index, record) for index, records in hits.items() for record in records]
+        refused = dict.fromkeys(index for index, record in flat if type(record) is Reject)
+        return cls([record for _, record in flat], [index for index, _ in flat], faults, tuple(refused))
+
+    @property
+    def hits(self) -> dict[int, list[Record]]:
+        """The same by event."""
+        hits: dict[int, list[Record]] = {}
+        for index, record in zip(self.places, self.records, strict=True):
+            hits.setdefault(index, []).append(record)
+        return hits
 
 
 EVERY_WATCHER: Final = "*"

@@ -31,7 +31,8 @@ _SQUARED: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _SURROGATE_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
-_decode = msgspec.json.Decoder().decode
+decode = msgspec.json.Decoder().decode
+"""The value of a document; lets pass a NUL in a text and any depth that the interpreter can stand."""
 
 
 class DecodeFault(HeadraceError):
@@ -52,7 +53,7 @@ def decode_whole(body: bytes, *, strict: bool = False) -> Any:
     `strict` refuses duplicate keys as well, at several times the cost.
     """
     try:
-        value = _decode(body)
+        value = decode(body)
     except Exception as error:
         text = strip_bom(body)
         if text is body:
@@ -68,10 +69,14 @@ def decode_whole(body: bytes, *, strict: bool = False) -> Any:
     return value
 
 
-def faults_of(bodies: Sequence[bytes], *, strict: bool = False) -> dict[int, Fault]:
-    """By index, why a body is not what `decode_whole` takes. Many at once cost little more than their decoding."""
+def faults_of(bodies: Sequence[bytes], *, strict: bool = False, is_decoded: bool = False) -> dict[int, Fault]:
+    """By index, why a body is not what `decode_whole` takes. Many at once cost little more than their decoding.
+
+    `is_decoded`: all of them have been through `decode`, so only what that lets pass is looked for.
+    """
     try:
-        deque(map(_decode, bodies), maxlen=0)
+        if not is_decoded:
+            deque(map(decode, bodies), maxlen=0)
     except Exception:
         doubtful: Sequence[int] = range(len(bodies))
     else:
@@ -130,7 +135,7 @@ def encoding_fault(body: bytes) -> Fault | None:
 
 def _decode_behind_bom(text: bytes) -> Any:
     try:
-        return _decode(text)
+        return decode(text)
     except Exception as error:
         raise DecodeFault(_explain(text, error)) from error
 

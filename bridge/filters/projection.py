@@ -71,6 +71,10 @@ class Projection:
         """The same of a document that is decoded already."""
         return msgspec.convert(document, self._struct)
 
+    def of_all(self, documents: list[Any]) -> list[Struct]:
+        """The same of many; raises ValidationError if one is no object."""
+        return msgspec.convert(documents, list[self._struct])  # type: ignore[name-defined]  # made at run time
+
     def getter(self, *paths: Path) -> Callable[[Struct], Any]:
         """Reads one field, or a tuple of several."""
         return attrgetter(*map(self._attribute, paths))

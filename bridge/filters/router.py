@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from bridge.core.model import Fault, Plan, Poll, Record, Reject, Routed, Run
 from bridge.core.units import format_size
-from bridge.decode.json import DecodeFault, decode_whole, encoding_fault, faults_of, is_utf8
+from bridge.decode.json import DecodeFault, decode, decode_whole, encoding_fault, faults_of, is_utf8
 from bridge.filters.errors import ParamError
 from bridge.filters.index import Candidates, Index
 from bridge.filters.ir import AllOf
@@ -46,42 +46,71 @@ class FilterRouter:
     """
 
     def __init__(self, watchers: Sequence[Declared], *, max_body: int, strict: bool = False) -> None:
-        self._watchers = tuple(watchers)
+        self._makers = [(watcher.plan, watcher.params.render) for watcher in watchers]
         self._max_body = max_body
         self._strict = strict
         self._index = Index([watcher.match for watcher in watchers])
         self._project = self._project_strictly if strict else self._index.projection.decode
         self.watchers: Sequence[str] = tuple(watcher.plan.watcher for watcher in watchers)
-        self.size = len(self._watchers)
+        self.size = len(watchers)
+        self._matched = [0] * self.size
+        self._is_hot = False
+
+    @property
+    def matched(self) -> dict[str, int]:
+        """Run requests so far, by watcher; those that made none are left out."""
+        return {name: count for name, count in zip(self.watchers, self._matched, strict=True) if count}
 
     def route(self, poll: Poll) -> Routed:
         """Hits and faults by index, ascending. Total: any bytes are a hit, a fault or nothing."""
         faults = self._unreadable(poll)
-        fields = self._read(poll.bodies, faults)
-        candidates = self._index.candidates(fields)
-        return self._routed(self._confirmed(candidates, fields, faults), poll, faults)
+        whole = self._read_whole(poll.bodies) if self._is_hot and not faults else None
+        fields = self._read(poll.bodies, faults) if whole is None else whole
+        matches = self._confirmed(self._index.candidates(fields), fields, faults)
+        if matches:
+            self._check(matches, poll.bodies, faults, is_decoded=whole is not None)
+        routed = self._routed(matches, poll, faults)
+        self._is_hot = 2 * len(matches) > len(poll.bodies) and not self._strict and self._index.reads_fields
+        return routed
 
-    def _routed(self, matches: dict[int, Candidates], poll: Poll, faults: dict[int, Fault]) -> Routed:
-        """The records of the events that match, once they were read whole."""
-        bodies, payloads = poll.bodies, poll.payloads
+    def _read_whole(self, bodies: Sequence[bytes]) -> Sequence[Struct] | None:
+        """Where most events match, each is decoded once and whole. None: not all of them are objects."""
+        try:
+            return self._index.projection.of_all(list(map(decode, bodies)))
+        except Exception:
+            return None
+
+    def _check(
+        self, matches: dict[int, Candidates], bodies: Sequence[bytes], faults: dict[int, Fault], *, is_decoded: bool
+    ) -> None:
+        """What matches must be right as a whole. Moves what isn't from `matches` to `faults`."""
         indexes = list(matches)
-        for place, fault in faults_of([bodies[i] for i in indexes], strict=self._strict).items():
+        mine = bodies if len(indexes) == len(bodies) else [bodies[i] for i in indexes]
+        for place, fault in faults_of(mine, strict=self._strict, is_decoded=is_decoded).items():
             faults[indexes[place]] = fault
             del matches[indexes[place]]
-        hits: dict[int, list[Record]] = {}
+
+    def _routed(self, matches: dict[int, Candidates], poll: Poll, faults: dict[int, Fault]) -> Routed:
+        """The records of the events that match."""
+        bodies, payloads, makers, matched = poll.bodies, poll.payloads, self._makers, self._matched
+        records: list[Record] = []
+        places: list[int] = []
         refused: list[int] = []
         for index, found in matches.items():
-            body, payload = bodies[index], payloads[index]
-            records: list[Record] = []
-            hits[index] = records
+            body = bodies[index]
             for candidate in found:
-                watcher = self._watchers[candidate.order]
+                order = candidate.order
+                plan, render = makers[order]
+                places.append(index)
                 try:
-                    records.append(Run(watcher.plan, payload, body, watcher.params.render(body)))
+                    records.append(Run(plan, payloads[index], body, render(body)))
                 except ParamError as error:
-                    records.append(Reject(watcher.plan.watcher, payload, body, PARAMS, str(error)))
+                    records.append(Reject(plan.watcher, payloads[index], body, PARAMS, str(error)))
                     refused.append(index)
-        return Routed(hits, dict(sorted(faults.items())) if faults else faults, tuple(dict.fromkeys(refused)))
+                else:
+                    matched[order] += 1
+        in_order = dict(sorted(faults.items())) if faults else faults
+        return Routed(records, places, in_order, tuple(dict.fromkeys(refused)))
 
     def _confirmed(
         self, candidates: dict[int, Candidates], fields: Sequence[Struct], faults: dict[int, Fault]

@@ -7,6 +7,7 @@ call for all lanes that are ready where the producer has `advance_lanes`; one ti
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -105,6 +106,7 @@ class GroupShell:
         self._timer_at: float | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._replays: set[int] = set()
+        self._matched_before: Counter[str] = Counter()
         self._perform: dict[type, Callable[[Any], None]] = {
             Persist: self._persist,
             Advance: self._advance,
@@ -370,6 +372,7 @@ class GroupShell:
 
     def use(self, router: Router) -> None:
         """The declarative watchers changed; polls that were admitted before are not affected."""
+        self._matched_before = self.matched
         self.life = msgspec.structs.replace(self.life, router=router)
         self.core.declared = router.size
 
@@ -404,6 +407,11 @@ class GroupShell:
         self.life.committer.submit(rows, done)
 
     # For people -------------------------------------------------------------------------------------------------------
+
+    @property
+    def matched(self) -> Counter[str]:
+        """Run requests of the declarative watchers in this life, by watcher."""
+        return self._matched_before + Counter(self.life.router.matched)
 
     def trouble(self, now: float, stalled_after: float) -> str | None:
         """Why the group is not healthy: judged by progress, not by whether its tasks exist."""

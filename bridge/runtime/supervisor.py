@@ -249,7 +249,7 @@ class StreamSupervisor:
                 "outstanding": core.outstanding,
                 "retrying": core.retrying,
                 "paused": core.is_paused or core.has_paused_lanes,
-                "matched": dict(tally.matched),
+                "matched": dict(shell.matched),
                 "watchers": {s.id: self._watcher(s) for s in core.seats.values()},
             }
         return status

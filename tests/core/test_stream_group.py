@@ -52,7 +52,7 @@ def admit(
     plan = Plan("declared", "asset", "target", "job")
     found: dict[int, list[Record]] = {i: [Run(plan, payloads[i], b"body", b"{}")] for i in hits}
     poll = Poll([Slice(lane, 0, count, epoch)], [b"body"] * count, payloads)
-    return core.admit(poll, Routed(found, {i: Fault("malformed", "not JSON") for i in faults}))
+    return core.admit(poll, Routed.of(found, {i: Fault("malformed", "not JSON") for i in faults}))
 
 
 def only(commands: list[Command], kind: type[Any]) -> list[Any]:

@@ -63,7 +63,7 @@ def test_it_is_a_router_with_the_watchers_in_their_order() -> None:
 
 
 def test_a_poll_without_events_has_no_verdicts() -> None:
-    assert route(router({"a": 1}, None)) == Routed({}, {})
+    assert route(router({"a": 1}, None)) == Routed()
 
 
 def test_a_hit_becomes_a_run_with_the_bytes_that_came() -> None:

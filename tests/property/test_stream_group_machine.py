@@ -261,7 +261,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.perform(
                 self.group.admit(
                     Poll(slices, [b"x" * 10] * len(payloads), payloads),
-                    Routed(hits, faults, [i for i, found in hits.items() if any(type(r) is Reject for r in found)]),
+                    Routed.of(hits, faults),
                 )
             )
             assert self.group.tally.stale - before == (len(payloads) if stale else 0)

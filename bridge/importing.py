@@ -56,7 +56,8 @@ def _module(name: str, about: str) -> Any:
         if name != missing and not name.startswith(f"{missing}."):
             raise Refused(f"{about}: the module {name} imports {missing}, which is not installed") from error
         raise Refused(
-            f"{about}: there is no module {missing}; install it, or put the folder that holds it on PYTHONPATH"
+            f"{about}: there is no module {missing}; install it, lay it beside the configuration, or put its folder on "
+            "PYTHONPATH"
         ) from error
     except (Exception, SystemExit) as error:  # the module is somebody's code: it may do anything
         raise Refused(f"{about}: importing {name} raised {told(error)}") from error

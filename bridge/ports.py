@@ -102,7 +102,7 @@ class TakesLanes(Protocol):
 class AdvancesLanes(Protocol):
     """Optional: one call for all lanes that are ready, which is what brokers really have."""
 
-    async def advance_lanes(self, batches: Sequence[tuple[Hashable, AdvanceBatch]]) -> None: ...
+    async def advance_lanes(self, batches: Sequence[tuple[Hashable, AdvanceBatch]]) -> Sequence[Any] | None: ...
 
 
 @runtime_checkable
@@ -347,7 +347,7 @@ class Committer(Protocol):
 
     `submit` never blocks and never fails; `confirmed` is called on the loop, in the turn in which the commit was
     confirmed. A store that is away only makes it later. What is submitted is bounded by its callers' own limits.
-    `rows` may be a function, called on the store's thread just before the commit.
+    `rows` may be a function, called just before the commit.
     """
 
     def submit(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Hashable, Sequence
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
@@ -153,8 +152,7 @@ async def gathered(producer: SharedStreamProducer, most: int = POLL_MOST) -> Asy
         await reader
     finally:
         reader.cancel()
-        with suppress(asyncio.CancelledError, Exception):
-            await reader
+        await asyncio.wait({reader})
 
 
 # What a filter may ask about the event it holds ----------------------------------------------------------------------

@@ -24,7 +24,7 @@ def configure(level: str = "info", *, stream: TextIO | None = None, as_json: boo
     structlog.configure(
         processors=shown,
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
+        logger_factory=lambda *name: _Logger(out, *name),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward()], level=max(number, logging.WARNING), force=True)
@@ -36,6 +36,14 @@ _ON_A_TERMINAL: Final = (
 )
 
 
+class _Logger(structlog.WriteLogger):
+    """Writes lines and knows its name."""
+
+    def __init__(self, out: TextIO, name: str = "") -> None:
+        super().__init__(out)
+        self.name = name
+
+
 class _JsonLine:
     """The last and only processor: an event becomes one line. A run request may be a line, so its cost counts."""
 
@@ -44,10 +52,10 @@ class _JsonLine:
         self._prefix = ""
         self._encode = msgspec.json.Encoder(enc_hook=repr).encode
 
-    def __call__(self, _: object, name: str, event: MutableMapping[str, Any]) -> str:
+    def __call__(self, logger: _Logger, name: str, event: MutableMapping[str, Any]) -> str:
         if event.get("exc_info"):
             event = structlog.processors.format_exc_info(None, name, event)
-        line = {"timestamp": self._now(), "level": name, **event}
+        line = {"timestamp": self._now(), "level": name, "logger": logger.name, **event}
         try:
             return self._encode(line).decode()
         except (TypeError, ValueError):  # a text that is no UTF-8, a number that is no JSON

@@ -126,7 +126,7 @@ async def _run(config: Config, accept: frozenset[str]) -> int:
     try:
         await store.register(
             {w.id: w.definition for w in config.watchers},
-            {s.name: source_of(s) for s in config.streams.values()},
+            {s.name: _kind_source(s) for s in config.streams.values()},
             accept,
         )
         process = compose(config, store)
@@ -191,8 +191,12 @@ def _target(config: TargetConfig, state: str) -> TargetRuntime:
 
 def source_of(stream: StreamConfig) -> str:
     """The part of run keys that says where a message comes from; a raised generation makes all of it new."""
-    source = KINDS.streams[stream.kind]().source(stream.options)
+    source = _kind_source(stream)
     return source if stream.generation == 1 else f"{source}#{stream.generation}"
+
+
+def _kind_source(stream: StreamConfig) -> str:
+    return KINDS.streams[stream.kind]().source(stream.options)
 
 
 def _stream(config: Config, stream: StreamConfig) -> StreamSpec:
@@ -242,6 +246,7 @@ def _watcher(watcher: WatcherConfig, stream: StreamConfig) -> WatcherSpec:
         make=_trigger_of(watcher),
         render=watcher.params.render_trigger,
         ack_timeout=stream.ack_timeout,
+        strict=stream.is_strict,
     )
 
 

@@ -25,7 +25,6 @@ KNOWN_VARIABLES: Final = frozenset(
         "HEADRACE_AIRFLOW",
         "HEADRACE_CONFIG",
         "HEADRACE_LOG_LEVEL",
-        "HEADRACE_LOG_FORMAT",
     }
 )
 """What this project itself, its tests and its benchmarks read."""

@@ -34,7 +34,7 @@ DECODE: Final[dict[str, str]] = dict.fromkeys(FORMATS, "what works is json")
 WATCHER: Final = {
     "when": "use `match`, or a Python filter (`trigger`)",
     "reject": "use a Python filter (`trigger`), which may reject",
-    "on_error": "leave it out: what can't be compared is no match, counted and listed",
+    "on_error": "leave it out: what can't be compared is no match",
     "max_runs_per_minute": "",
     "for_each": "write the watchers out",
 }

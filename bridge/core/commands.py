@@ -141,5 +141,6 @@ class Tally(Struct, eq=False):
     unmatched: int = 0  # by declarative watchers
     faults: int = 0
     settled: int = 0
+    unsettled: int = 0  # that a producer returned from `advance`: they come again
     dropped: int = 0  # of lanes that were lost: they come again
     stale: int = 0  # in slices of an older epoch

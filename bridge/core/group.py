@@ -248,9 +248,11 @@ class StreamGroup:
 
     # Settled ---------------------------------------------------------------------------------------------------------
 
-    def advanced(self, advances: Sequence[Advance]) -> list[Command]:
-        """The broker was told."""
+    def advanced(self, advances: Sequence[Advance], unsettled: int = 0) -> list[Command]:
+        """The broker was told. `unsettled` of the events it left as they were: they come again."""
         self._outlet.advanced(advances)
+        self.tally.settled -= unsettled
+        self.tally.unsettled += unsettled
         return self._after_lanes()
 
     def advance_failed(

@@ -135,8 +135,9 @@ class GroupShell:
             raise GroupFailed("the producer's stream ended, and must run for ever")
         finally:
             poll.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await asyncio.wait_for(asyncio.shield(poll), 5.0)
+            await asyncio.wait({poll}, timeout=5.0)  # and not a wait that would swallow our own cancellation
+            if poll.done() and not poll.cancelled():
+                poll.exception()
 
     async def _poll(self) -> None:
         life, core = self.life, self.core
@@ -269,8 +270,7 @@ class GroupShell:
             task.add_done_callback(self._advances.discard)
 
     async def _advance_one(self, command: Advance) -> None:
-        error = await self._attempt(self.life.producer.advance(command.batch))
-        self._advanced([command], error)
+        self._advanced([command], await self._attempt(self.life.producer.advance(command.batch)))
 
     async def _advance_together(self) -> None:
         """What becomes ready during one call goes into the next."""
@@ -284,20 +284,21 @@ class GroupShell:
                 batches = [(a.lane.key, a.batch) for a in mine]
                 self._advanced(mine, await self._attempt(producer.advance_lanes(batches)))
 
-    async def _attempt(self, call: Awaitable[object]) -> Exception | None:
+    async def _attempt(self, call: Awaitable[Sequence[Any] | None]) -> Exception | int:
+        """How many events were left unsettled, or what went wrong."""
         try:
             async with asyncio.timeout(self.life.advance_timeout):
-                await call
+                return len(await call or ())
         except Exception as error:
             return error
-        return None
 
-    def _advanced(self, advances: list[Advance], error: Exception | None) -> None:
+    def _advanced(self, advances: list[Advance], said: Exception | int) -> None:
         now = self.life.clock.monotonic()
-        if error is None:
+        if isinstance(said, int):
             self.last_progress = now
-            self._do(self.core.advanced(advances))
+            self._do(self.core.advanced(advances, said))
             return
+        error = said
         kind = _kind_of(error)
         reason = f"{type(error).__name__}: {error}"
         log.warning("advance failed", stream=self.life.stream, kind=kind, error=reason, lanes=len(advances))

@@ -169,9 +169,10 @@ class Process:
         await self._store.heartbeat(msgspec.json.encode(self.status()))
 
     async def _prune(self) -> None:
-        removed = await self._store.prune()
-        if removed:
+        """In bounded steps, with room for commits between them, until nothing is left to forget."""
+        while removed := await self._store.prune():
             log.info("pruned", rows=removed)
+            await self._clock.sleep(1.0)
 
     async def _take_intents(self) -> None:
         for intent in await self._store.take_intents():

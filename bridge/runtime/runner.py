@@ -43,12 +43,16 @@ class StreamEnded(HeadraceError):
 
 
 class WatcherSpec(Struct, frozen=True, eq=False):
-    """A Python watcher: how to make its trigger, and how a yielded payload becomes the params of a run request."""
+    """A Python watcher: how to make its trigger, and how a yielded payload becomes the params of a run request.
+
+    `ack_timeout` in seconds; `strict` refuses bodies with a key that is there twice.
+    """
 
     plan: Plan
     make: Callable[[], BaseEventTrigger]
     render: Callable[[bytes, Any], bytes]
     ack_timeout: float
+    strict: bool = False
     restart: Backoff = Backoff(delay=1.0, factor=2.0, max=60.0, jitter=0.5)
 
 
@@ -186,7 +190,7 @@ class Runner:
                 self._flush_soon()
             self._pulled += 1
             try:
-                event = decode_whole(ticket.span.body)
+                event = decode_whole(ticket.span.body, strict=self.spec.strict)
             except DecodeFault as unreadable:
                 fault = unreadable.fault
                 if self._round.window is not None:

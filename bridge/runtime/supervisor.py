@@ -7,6 +7,7 @@ that, so the broker delivers again what was outstanding; what was stored is reco
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Literal
@@ -29,6 +30,10 @@ log = structlog.get_logger("headrace.stream")
 
 SOUND = 60.0
 """Seconds after which a life counts as a success: the next failure begins with the shortest delay again."""
+
+
+COUNTED = ("received", "unmatched", "faults", "settled", "unsettled", "dropped", "stale")
+"""What is counted of a stream, over all its lives: `bridge.core.commands.Tally`."""
 
 
 class StreamSpec(Struct, frozen=True, eq=False):
@@ -76,6 +81,8 @@ class StreamSupervisor:
         self._seats: list[Seat] = []
         self._changed = asyncio.Event()
         self._announced = False
+        self._counts_before: Counter[str] = Counter()
+        self._matched_before: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Lives of the group, until cancelled."""
@@ -181,6 +188,8 @@ class StreamSupervisor:
         if shell is None:
             return True
         ended = await shell.drain(drain)
+        self._counts_before += _counts_of(shell)
+        self._matched_before += _matched_of(shell)
         reason = self.trouble or "the stream stops"
         closing = [self._services.watchers.close(seat, reason) for seat in self._seats]
         self._seats = []
@@ -239,17 +248,15 @@ class StreamSupervisor:
         """What `headrace status` shows of this stream."""
         shell = self.shell
         status: dict[str, object] = {"state": self.state, "failures": self.failures, "trouble": self._trouble(now)}
+        counts = self._counts_before + (_counts_of(shell) if shell is not None else Counter())
+        status |= {name: counts[name] for name in COUNTED}
+        status["matched"] = self._matched_before + (_matched_of(shell) if shell is not None else Counter())
         if shell is not None:
-            core, tally = shell.core, shell.core.tally
+            core = shell.core
             status |= {
-                "received": tally.received,
-                "unmatched": tally.unmatched,
-                "faults": tally.faults,
-                "settled": tally.settled,
                 "outstanding": core.outstanding,
                 "retrying": core.retrying,
                 "paused": core.is_paused or core.has_paused_lanes,
-                "matched": dict(shell.matched),
                 "watchers": {s.id: self._watcher(s) for s in core.seats.values()},
             }
         return status
@@ -269,3 +276,12 @@ class StreamSupervisor:
         if self.state == "waiting" or self.shell is None:
             return self.trouble
         return self.shell.trouble(now, self.spec.stalled_after)
+
+
+def _counts_of(shell: GroupShell) -> Counter[str]:
+    return Counter({name: getattr(shell.core.tally, name) for name in COUNTED})
+
+
+def _matched_of(shell: GroupShell) -> Counter[str]:
+    """Run requests by watcher, in Python or not."""
+    return shell.matched + Counter({s.id: s.derived for s in shell.core.seats.values()})

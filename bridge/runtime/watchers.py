@@ -160,14 +160,15 @@ class Watchers:
             stack=thread.stack(),
         )
         thread.abandon()
-        if self.left_behind > MOST_LEFT_BEHIND:
-            self._exhausted()
-            return
+        is_over = self.left_behind > MOST_LEFT_BEHIND
         for desk in list(self._desks.values()):
             mine = desk.runner is holder
             desk.is_up = False
-            self._start(desk)
-            desk.front.on_left_behind(desk.seat, held if mine else None)
+            if not is_over:
+                self._start(desk)
+            desk.front.on_left_behind(desk.seat, held if mine else None)  # a failed try is written in any case
+        if is_over:
+            self._exhausted()
 
 
 class WatcherThread:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -25,8 +26,7 @@ LONGEST: Final = 64 * 1024
 MOST: Final = 256 * 1024
 """Bytes of all variables of params together: with arguments and the rest of the environment the limit may be 1 MiB."""
 
-_encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(dict[str, object]).decode
+_decode: Final = msgspec.json.Decoder(dict[str, object], float_hook=Decimal).decode  # 1.10 stays 1.10
 
 
 def environment_of(claim: Claim) -> dict[str, str]:
@@ -71,9 +71,9 @@ def variable_name(param: str) -> str:
 def _text(value: object) -> str | None:
     if isinstance(value, str):
         return value if "\0" not in value else None
-    if isinstance(value, bool | int | float):
-        return _encode(value).decode()
-    return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | Decimal) else None
 
 
 def _plain(text: str) -> str:

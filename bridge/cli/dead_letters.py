@@ -254,7 +254,7 @@ def _confirm(question: str, *, is_sweeping: bool) -> None:
     if sys.stdin.isatty() and sys.stderr.isatty():
         try:
             is_meant = typer.confirm(question, err=True)
-        except typer.Abort:  # the end of the input, or Ctrl-C
+        except (typer.Abort, KeyboardInterrupt):  # the end of the input, or Ctrl-C, even before it waits for one
             is_meant = False
         if not is_meant:
             raise Unmet("nothing was dropped")

@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from bridge.core.commands import Limits
-from bridge.core.errors import Transient
+from bridge.core.errors import HeadraceError, Transient
 from bridge.core.retry import Backoff
 from bridge.core.seat import Seat
 from bridge.ports import Clock, Committer, Producer, Router, Store

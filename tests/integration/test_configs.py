@@ -1,0 +1,56 @@
+"""What is shown to people runs: every example, the one in the README, and the demo."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Bridge
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs"
+EXAMPLES = sorted(CONFIGS.glob("*.yaml"))
+
+
+def test_every_example_is_valid(bridge: Bridge) -> None:
+    assert EXAMPLES
+    with ThreadPoolExecutor(2) as pool:
+        checked = list(pool.map(lambda path: bridge.call("validate", str(path)), EXAMPLES))
+    assert [(done.returncode, done.stderr) for done in checked] == [(0, "")] * len(EXAMPLES)
+
+
+def test_the_smallest_example_runs(bridge: Bridge) -> None:
+    bridge.start(config=str(CONFIGS / "minimal.yaml"))
+    order = {"region": "eu", "kind": "order.created", "order_id": "o-1"}
+    bridge.feed("orders.jsonl", order, {**order, "region": "us", "order_id": "o-2"})
+    bridge.wait("the file is settled", lambda: bridge.done() == ["orders.jsonl"])
+    bridge.wait("the run is over", lambda: bridge.states() == ["succeeded"])
+    run = bridge.run()
+    assert (run.watcher, run.params) == ("eu_orders", b'{"order":"o-1"}')
+    assert bridge.stop() == 0
+
+
+def test_the_example_in_the_readme_is_the_smallest_one() -> None:
+    blocks = re.findall(rb"^```yaml\n(.*?)^```$", (ROOT / "README.md").read_bytes(), re.DOTALL | re.MULTILINE)
+    assert blocks == [(CONFIGS / "minimal.yaml").read_bytes()]
+
+
+def test_the_demo_loses_and_doubles_nothing_and_every_run_tells_its_pid(bridge: Bridge) -> None:
+    folder = bridge.folder / "demo"
+    command = [sys.executable, "-m", "demo", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=bridge.environment(), capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = (folder / "runs.txt").read_text().splitlines()
+    assert lines
+    assert all(re.fullmatch(r"\S+ \d+ \S+", line) for line in lines), lines[0]

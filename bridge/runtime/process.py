@@ -149,12 +149,16 @@ class Process:
     # Regular work -----------------------------------------------------------------------------------------------------
 
     async def _every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Again and again; a store that is away makes it wait for its next turn."""
+        """Again and again; a store that is away makes it wait for its next turn, which is said once."""
+        was_away = False
         while True:
             try:
                 await work()
+                was_away = False
             except StoreUnavailable as error:
-                log.warning("skipped while the store is away", work=work.__name__, reason=str(error))
+                if not was_away:
+                    log.warning("skipped while the store is away", work=work.__name__.strip("_"), reason=str(error))
+                was_away = True
             await self._clock.sleep(seconds)
 
     async def _measure_lag(self) -> None:

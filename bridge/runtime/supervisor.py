@@ -110,7 +110,11 @@ class StreamSupervisor:
         if isinstance(error, Transient) and error.retry_after is not None:
             delay = max(delay, error.retry_after)
         log.error(
-            "stream failed, started again later", stream=self.spec.name, error=self.trouble, delay=round(delay, 2)
+            "stream failed, started again later",
+            stream=self.spec.name,
+            error=self.trouble,
+            delay=round(delay, 2),
+            exc_info=None if isinstance(error, HeadraceError) else error,  # a defect, ours or the producer's
         )
         await self._end_life(drain=1.0, close=5.0)
         await self._services.clock.sleep(delay)

@@ -33,7 +33,7 @@ from bridge.ports import StreamKind
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
 from bridge.runtime.persister import Persister
-from bridge.runtime.process import EXIT_UNFINISHED, Process, ProcessSpec, handle_signals, tune_interpreter
+from bridge.runtime.process import EXIT_UNFINISHED, Process, ProcessSpec, stop_on_signals, tune_interpreter
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.supervisor import StreamSpec
 from bridge.shared_stream import has_identity
@@ -122,6 +122,7 @@ def leave(code: int) -> NoReturn:
 
 
 async def _run(config: Config, accept: frozenset[str]) -> int:
+    stopping = stop_on_signals(abort)
     store = await open_store_of(config)
     try:
         await store.register(
@@ -129,11 +130,10 @@ async def _run(config: Config, accept: frozenset[str]) -> int:
             {s.name: _kind_source(s) for s in config.streams.values()},
             accept,
         )
-        process = compose(config, store)
+        process = compose(config, store, stopping)
     except BaseException:
         await store.aclose(clean=True)
         raise
-    handle_signals(process, abort)
     tune_interpreter()
     return await process.run()
 
@@ -152,7 +152,7 @@ async def open_store_of(config: Config) -> SqlStore:
     return await open_store(settings.url, instance=instance, options=options)
 
 
-def compose(config: Config, store: SqlStore) -> Process:
+def compose(config: Config, store: SqlStore, stopping: asyncio.Event | None = None) -> Process:
     """A process that can run, on a store that is open and knows the configuration's watchers and sources."""
     clock = SystemClock()
     roll = random.random
@@ -166,7 +166,7 @@ def compose(config: Config, store: SqlStore) -> Process:
         heartbeat=config.instance.heartbeat,
         stop_timeout=config.instance.stop_timeout,
     )
-    return Process(spec, store, persister, dispatcher, clock, roll)
+    return Process(spec, store, persister, dispatcher, clock, roll, stopping)
 
 
 def _disabled(config: Config) -> frozenset[str]:

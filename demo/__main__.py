@@ -82,6 +82,12 @@ class Demo:
         self.bridge.terminate()
         return self.bridge.wait(timeout=30)
 
+    @property
+    def is_up(self) -> bool:
+        """This life has opened the store, so it hears signals."""
+        assert self.bridge is not None
+        return any(i.pid == self.bridge.pid and i.state == "running" for i in open_reader(self.url).instances())
+
     def is_quiet(self, feed: Feed) -> bool:
         """Every file is in done/, and the outbox is empty."""
         if len([n for n in os.listdir(self.drop / "done") if not n.startswith(".")]) < len(feed.files):
@@ -178,7 +184,7 @@ def main(folder: Path) -> int:
         console.print(f"killed the bridge with SIGKILL after {len(demo.seen())} runs")
         demo.feed(feed.files[half:])
         demo.start()
-        demo.wait("second life", lambda: demo.is_quiet(feed))
+        demo.wait("second life", lambda: demo.is_up and demo.is_quiet(feed))
         code = demo.stop()
     finally:
         if demo.bridge is not None and demo.bridge.poll() is None:

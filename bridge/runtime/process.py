@@ -61,14 +61,16 @@ class Process:
         dispatcher: Dispatcher,
         clock: Clock,
         roll: Callable[[], float],
+        stopping: asyncio.Event | None = None,
     ) -> None:
+        """`stopping` is set by whoever wants it to stop; it may be set before it runs."""
         self.spec = spec
         self.loop_lag = 0.0
         self._store = store
         self._persister = persister
         self._dispatcher = dispatcher
         self._clock = clock
-        self._stopping = asyncio.Event()
+        self._stopping = stopping or asyncio.Event()
         self._exit_code = EXIT_OK
         self.watchers = Watchers(roll, self._exhausted)
         services = Services(store, persister, self.watchers, clock, roll, self._runs_stored)
@@ -221,21 +223,20 @@ async def _gone(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
         await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), seconds)
 
 
-def handle_signals(process: Process, abort: Callable[[int], None]) -> None:
-    """SIGTERM and SIGINT stop gracefully; a second one of either ends the process at once."""
+def stop_on_signals(abort: Callable[[int], None]) -> asyncio.Event:
+    """SIGTERM and SIGINT set the event, for a graceful stop; a second one of either ends the process at once."""
     loop = asyncio.get_running_loop()
-    seen = False
+    stopping = asyncio.Event()
 
     def on_signal(number: int) -> None:
-        nonlocal seen
-        if seen:
+        if stopping.is_set():
             abort(number)
-        seen = True
         log.info("signal", signal=signal.Signals(number).name)
-        process.request_stop()
+        stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
+    return stopping
 
 
 def tune_interpreter() -> None:

@@ -28,7 +28,7 @@ def test_fifty_kills_at_random_instants_lose_and_double_nothing(tmp_path: Path) 
             time.sleep(rnd.uniform(0.2, 1.6))  # from before the store is open until after all is done
             demo.kill()
         demo.start()
-        demo.wait("the last life", lambda: demo.is_quiet(feed))
+        demo.wait("the last life", lambda: demo.is_up and demo.is_quiet(feed))
         assert demo.stop() == 0
     finally:
         if demo.bridge is not None and demo.bridge.poll() is None:

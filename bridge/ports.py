@@ -338,6 +338,13 @@ class Store(Protocol):
         """The instance is alive; `status` is a JSON object that `headrace status` shows."""
         ...
 
+    def note(self, trouble: str | None) -> None:
+        """What keeps it from committing, or None again; left where `headrace status` finds it without a commit.
+
+        Quick, and never raises.
+        """
+        ...
+
     async def prune(self) -> int: ...
     async def aclose(self, *, clean: bool) -> None: ...
 

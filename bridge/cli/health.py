@@ -61,12 +61,14 @@ def number(said: Mapping[str, Any], key: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def judge(instances: Sequence[Instance]) -> Health:
-    """`instances` latest first."""
+def judge(instances: Sequence[Instance], store_trouble: str = "") -> Health:
+    """`instances` latest first; `store_trouble`: why the store takes no writes, told past it (`Reader.trouble`)."""
     up = [instance for instance in instances if instance.is_up]
-    if not up:
-        return Health(False, f"not healthy: {_why_none(instances)}")
     reasons = [reason for instance in up for reason in _reasons(instance)]
+    if store_trouble and not any(_tells(instance, store_trouble) for instance in up):
+        reasons.insert(0, f"the store takes no writes: {store_trouble}")
+    if not (up or reasons):
+        return Health(False, f"not healthy: {_why_none(instances)}")
     if reasons:
         more = f"; and {len(reasons) - _MOST} more" if len(reasons) > _MOST else ""
         return Health(False, f"not healthy: {'; '.join(reasons[:_MOST])}{more}")
@@ -74,6 +76,12 @@ def judge(instances: Sequence[Instance]) -> Health:
     outstanding = sum(number(s, "outstanding") for i in up for s in i.part("streams").values())
     work = f"{count(outstanding, 'event')} outstanding" if outstanding else "nothing outstanding"
     return Health(True, f"healthy: {count(len(up), 'instance')} running, {count(streams, 'stream')}, {work}")
+
+
+def _tells(instance: Instance, store_trouble: str) -> bool:
+    """Its last heartbeat says the same, and is among the reasons."""
+    told = _store_trouble(instance.said)
+    return instance.row.state == "running" and told != "" and store_trouble.startswith(told)
 
 
 def _why_none(instances: Sequence[Instance]) -> str:
@@ -101,10 +109,14 @@ def _reasons(instance: Instance) -> Iterator[str]:
 
 
 def _troubles(said: Mapping[str, Any], instance: Instance) -> Iterator[str]:
-    store = said.get("store")
-    if isinstance(store, dict) and store.get("trouble"):
-        yield f"the store takes nothing ({store['trouble']})"
+    if store_trouble := _store_trouble(said):
+        yield f"the store takes nothing ({store_trouble})"
     for what, part in (("stream", "streams"), ("target", "targets")):
         for name, status in instance.part(part).items():
             if status.get("trouble"):
                 yield f"{what} {name!r}: {status['trouble']}"
+
+
+def _store_trouble(said: Mapping[str, Any]) -> str:
+    store = said.get("store")
+    return str(store.get("trouble") or "") if isinstance(store, dict) else ""

@@ -39,8 +39,9 @@ def status(paths: Paths = None, store: StoreUrl = None, output: Output = None) -
 
     reader = reader_of(paths, store)
     instances = [instance_of(row) for row in reader.instances()]
-    health = judge(instances)
-    report = _report(health, instances, reader)
+    trouble = reader.trouble()
+    health = judge(instances, trouble)
+    report = _report(health, trouble, instances, reader)
     if wants_json(output):
         say_json(report)
     else:
@@ -52,11 +53,12 @@ def status(paths: Paths = None, store: StoreUrl = None, output: Output = None) -
 # What there is to tell -----------------------------------------------------------------------------------------------
 
 
-def _report(health: Health, instances: Sequence[Instance], reader: Reader) -> dict[str, Any]:
+def _report(health: Health, trouble: str, instances: Sequence[Instance], reader: Reader) -> dict[str, Any]:
     counts = reader.counts()
     return {
         "healthy": health.is_healthy,
         "reason": health.sentence,
+        "store": {"trouble": trouble or None},
         "instances": [_instance(instance) for instance in instances],
         "streams": [
             {"instance": instance.row.id, "stream": name, **said}

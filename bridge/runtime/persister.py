@@ -96,15 +96,21 @@ class Persister:
             except Exception as error:  # a defect of the store must not lose a message either
                 attempts += 1
                 log.exception("commit failed unexpectedly, repeating", attempts=attempts)
-                self.trouble = f"{type(error).__name__}: {error}"
+                self._note(f"{type(error).__name__}: {error}")
             else:
                 if self.trouble is not None:
                     log.info("store is back", attempts=attempts)
-                    self.trouble = None
+                    self._note(None)
                 return receipt
             await self._clock.sleep(self._backoff.after(attempts, self._roll()))
 
     def _report(self, reason: str, attempts: int) -> None:
         if self.trouble != reason or attempts in (10, 100) or attempts % 1000 == 0:
             log.warning("store unavailable, nothing is settled meanwhile", reason=reason, attempts=attempts)
-        self.trouble = reason
+        self._note(reason)
+
+    def _note(self, trouble: str | None) -> None:
+        """For whoever asks the store why nothing moves, while it takes no heartbeat that would tell."""
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self._store.note(trouble)

@@ -24,6 +24,7 @@ class MemoryStore:
 
     `available` False: every call raises StoreUnavailable. `hold`: commits wait until it is set (it is at first).
     `faults`: by number of the commit call (1 is the first), it fails `before` it happened or `after`.
+    `trouble` is what was last noted.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class MemoryStore:
         self.hold.set()
         self.faults: dict[int, Literal["before", "after"]] = {}
         self.commits = 0
+        self.trouble: str | None = None
         self._tables = tables or Tables()
         self._instance = instance or InstanceId("memory", "localhost", 0, "")
         self._options = options or StoreOptions()
@@ -125,6 +127,9 @@ class MemoryStore:
     async def heartbeat(self, status: bytes) -> None:
         self._check()
         self._tables.heartbeat = status
+
+    def note(self, trouble: str | None) -> None:
+        self.trouble = trouble
 
     async def prune(self) -> int:
         self._check()

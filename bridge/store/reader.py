@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, RowMapping, Select, bindparam, case, func,
 
 from bridge.core.errors import HeadraceError, StoreRefused, StoreUnavailable
 from bridge.ports import RunState
+from bridge.store.lock import read_trouble
 from bridge.store.schema import attempts, dead_letters, instances, intents, meta, run_keys, runs, watchers
 from bridge.store.sql import check_schema
 from bridge.store.sqlite import Sqlite, check_place, locate
@@ -82,6 +83,13 @@ class Reader:
         """The latest first."""
         query = select(instances).order_by(instances.c.started_at.desc())
         return self._ask(lambda tx: [_instance(row, tx.now) for row in tx.connection.execute(query).mappings()])
+
+    def trouble(self) -> str:
+        """Why the store takes no writes, from which process and since when; "" when it does, or nobody has it.
+
+        An instance leaves it outside the database, so it is told while no heartbeat can be.
+        """
+        return read_trouble(self._database.lock_path)
 
     def counts(self, *, finished: bool = True) -> Counts:
         """`finished` False leaves out what is done for good, which takes a look at every run (1 s for a million)."""

@@ -56,6 +56,7 @@ class SqlStore:
         self._database = database
         self._instance = instance
         self._lock: StoreLock | None = None
+        self._trouble: str | None = None
         self._closing = False
         statements = Statements(database)
         self.writer = Writer(database, self._opened, now)
@@ -97,7 +98,18 @@ class SqlStore:
         return await self.writer.run(self._take_intents)
 
     async def heartbeat(self, status: bytes) -> None:
-        await self.writer.transaction(lambda tx: self._beat(tx, status))
+        """A sign of life that can't be stored leaves its reason in the lock file, where `note` left none."""
+        try:
+            await self.writer.transaction(lambda tx: self._beat(tx, status))
+        except StoreUnavailable as error:
+            self._tell(self._trouble or str(error))
+            raise
+        self._tell(self._trouble)
+
+    def note(self, trouble: str | None) -> None:
+        """In the lock file, which is written without the database."""
+        self._trouble = trouble
+        self._tell(trouble)
 
     async def register(
         self, watchers: Mapping[str, str], sources: Mapping[str, str], accept: frozenset[str] = frozenset()
@@ -203,6 +215,10 @@ class SqlStore:
             self.writer.transact(lambda tx: register(tx, watchers, sources, accept))
         finally:
             self._claims.look_again()
+
+    def _tell(self, trouble: str | None) -> None:
+        if self._lock is not None:
+            self._lock.note(trouble)
 
     async def _shut(self) -> None:
         try:

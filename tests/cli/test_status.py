@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from bridge.cli.health import Instance, instance_of, judge
+from bridge.core.errors import StoreUnavailable
 from bridge.ports import ResultRow
+from bridge.store.options import InstanceId, StoreOptions
+from bridge.store.sql import open_store
 from bridge.store.views import InstanceView
 
 Rows = Callable[..., Any]
@@ -69,6 +75,42 @@ def test_what_is_not_healthy_says_why(instances: list[Instance], words: str) -> 
     assert not health.is_healthy
     assert health.sentence.startswith("not healthy: ")
     assert words in health.sentence
+
+
+FULL = "the disk is full (process 7 on host-a, since 12 s)"
+TAKES_NOTHING = told(healthy=False, store={"trouble": "the disk is full"})
+
+
+@pytest.mark.parametrize(
+    ("instances", "sentence"),
+    [
+        ([view()], f"the store takes no writes: {FULL}"),
+        (
+            [view("silent", seen_ago=40)],
+            f"the store takes no writes: {FULL}; process 7 on host-a has given no sign of life for 40 s",
+        ),
+        ([view("silent", TAKES_NOTHING, seen_ago=40)], f"the store takes no writes: {FULL}; process 7 on host-a"),
+        (
+            [view(status=told(store={"trouble": "locked"}))],
+            f"takes no writes: {FULL}; the store takes nothing (locked)",
+        ),
+        ([], f"the store takes no writes: {FULL}"),
+    ],
+)
+def test_why_the_store_takes_no_writes_comes_before_what_the_heartbeats_say(
+    instances: list[Instance], sentence: str
+) -> None:
+    health = judge(instances, FULL)
+    assert not health.is_healthy
+    assert health.sentence.startswith("not healthy: the store takes no writes")
+    assert sentence in health.sentence
+    assert health.sentence.count(FULL) == 1
+
+
+def test_what_a_heartbeat_told_as_well_is_said_once() -> None:
+    assert judge([view(status=TAKES_NOTHING)], FULL).sentence == (
+        "not healthy: the store takes nothing (the disk is full)"
+    )
 
 
 def test_an_instance_that_is_gone_does_not_speak_for_the_one_that_runs() -> None:
@@ -136,6 +178,31 @@ async def test_an_instance_of_a_later_version_is_shown_as_far_as_it_is_understoo
         said = headrace("status", "-o", output)
         assert said.code == 1
         assert "target 'shell': ['x']" in said.out
+
+
+async def test_a_store_that_is_locked_is_told_though_no_heartbeat_can_be(headrace: Any, home: Any) -> None:
+    impatient = StoreOptions(busy_timeout=0.05)
+    store = await open_store(home.url, instance=InstanceId("one", "here", 4711, "0.1.0"), options=impatient)
+    await store.heartbeat(json.dumps(told()).encode())
+    assert headrace("status").json["store"] == {"trouble": None}
+    with closing(sqlite3.connect(home.folder / "headrace.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable) as away:
+            await store.commit([], "c1")
+        store.note(str(away.value))
+        said = headrace("status")
+        assert (said.code, said.json["healthy"]) == (1, False)
+        trouble = said.json["store"]["trouble"]
+        assert re.fullmatch(
+            r"the store .*headrace\.db is locked by another process, .* \(process 4711 on here, since \d s\)", trouble
+        )
+        assert said.json["reason"] == f"not healthy: the store takes no writes: {trouble}"
+        shown = headrace("status", "-o", "table")
+        assert shown.code == 1
+        assert " ".join(shown.out.split()).startswith("not healthy: the store takes no writes: the store ")
+    store.note(None)
+    assert headrace("status").code == 0
+    await store.aclose(clean=True)
 
 
 async def test_no_instance_is_not_healthy(headrace: Any, home: Any) -> None:

@@ -61,6 +61,10 @@ class World(Protocol):
     def letters(self) -> list[Letter]: ...
     def post(self, kind: Any, **about: Any) -> int: ...
     def outcome(self, intent: int) -> str: ...
+    def noted(self) -> str:
+        """The trouble that the store was told, as far as it can be found; "" when there is none."""
+        ...
+
     def lose_the_next_answer(self) -> None:
         """The next commit happens, and its caller is told that it may not have."""
         ...
@@ -107,6 +111,9 @@ class SqlWorld:
         assert found is not None
         return found.outcome
 
+    def noted(self) -> str:
+        return open_reader(self._url).trouble().removesuffix(" (process 4711 on here, since 0 s)")
+
     def lose_the_next_answer(self) -> None:
         confirm = self.store.writer.confirm
 
@@ -151,6 +158,9 @@ class MemoryWorld:
 
     def outcome(self, intent: int) -> str:
         return self.store.tables.outcomes.get(intent, "")
+
+    def noted(self) -> str:
+        return self.store.trouble or ""
 
     def lose_the_next_answer(self) -> None:
         self.store.faults[self.store.commits + 1] = "after"
@@ -861,3 +871,16 @@ async def test_a_closed_store_refuses_and_closing_it_twice_is_harmless(world: Wo
         await world.store.commit([run_row("1")], "c1")
     with pytest.raises(StoreRefused):
         await world.store.claim("log", 1, LEASE)
+
+
+async def test_trouble_is_noted_by_a_store_that_works_and_by_one_that_is_closed(world: World) -> None:
+    """It is noted when nothing else can be, so it may never fail."""
+    world.store.note("the disk is full")
+    assert world.noted() == "the disk is full"
+    assert (await world.store.commit([run_row("1")], "c1")).stored == 1
+    world.store.note("the disk is\nfull of \udcff")
+    assert world.noted().startswith("the disk is\nfull of ")
+    world.store.note(None)
+    assert world.noted() == ""
+    await world.store.aclose(clean=True)
+    world.store.note("too late")

@@ -6,7 +6,7 @@ Each protocol is the least that its caller needs. Every implementation passes th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -332,7 +332,10 @@ class Store(Protocol):
         """Failed tries that an earlier life wrote: (watcher, identity) -> tries."""
         ...
 
-    async def replays(self, stream: str, limit: int) -> list[Replay]: ...
+    async def replays(self, stream: str, limit: int, under_way: Collection[int] = ()) -> list[Replay]:
+        """Dead letters that somebody wants to have read again, oldest first, but for those `under_way` already."""
+        ...
+
     async def take_intents(self) -> list[Intent]: ...
     async def heartbeat(self, status: bytes) -> None:
         """The instance is alive; `status` is a JSON object that `headrace status` shows."""

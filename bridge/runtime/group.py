@@ -105,7 +105,7 @@ class GroupShell:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._replays: set[int] = set()
+        self.replaying: set[int] = set()  # ids of dead letters that are read again right now
         self._matched_before: Counter[str] = Counter()
         self._perform: dict[type, Callable[[Any], None]] = {
             Persist: self._persist,
@@ -381,9 +381,9 @@ class GroupShell:
 
     def replay(self, replay: Replay) -> None:
         """Reads a dead letter again, on a lane of its own, for the watchers that refused it."""
-        if replay.dead_letter in self._replays or self.core.is_stopping:
+        if replay.dead_letter in self.replaying or self.core.is_stopping:
             return
-        self._replays.add(replay.dead_letter)
+        self.replaying.add(replay.dead_letter)
         payload = Replayed(replay)
         poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload])
         routed = self.life.router.route(poll)
@@ -402,7 +402,7 @@ class GroupShell:
         rows: list[Row] = [] if rejected else [ReplayedRow(i) for i in ids]
 
         def done(_: Receipt) -> None:
-            self._replays.difference_update(ids)
+            self.replaying.difference_update(ids)
             self._do(self.core.advanced([command]))
 
         self.life.committer.submit(rows, done)

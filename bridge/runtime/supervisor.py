@@ -242,7 +242,7 @@ class StreamSupervisor:
         """Dead letters that somebody asked to have read again."""
         if self.shell is None or self.state != "running":
             return
-        for replay in await self._services.store.replays(self.spec.name, 100):
+        for replay in await self._services.store.replays(self.spec.name, 100, self.shell.replaying):
             if self.shell is not None:
                 self.shell.replay(replay)
 

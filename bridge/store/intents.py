@@ -22,10 +22,9 @@ _TAKE_MOST: Final = 100
 
 
 class Taken(Struct):
-    """Intents that were taken: those that the runtime acts on too, and the dead letters to be read again."""
+    """Intents that were taken: those that the runtime acts on too."""
 
     intents: list[Intent] = []
-    letters: list[int] = []
 
 
 class Inbox:
@@ -142,7 +141,6 @@ def _replay(tx: Transaction, _intent: Intent, about: list[Any], taken: Taken) ->
             .values(state="replaying", updated_at=tx.now)
         )
         if tx.connection.execute(again).rowcount:
-            taken.letters.append(number)
             continue
         found = tx.connection.execute(select(letters.state, letters.whole).where(letters.id == number)).first()
         state, whole = found or (None, 0)

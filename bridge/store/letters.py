@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from sqlalchemy import select
@@ -28,7 +28,6 @@ class Letters:
         self._statements = statements
         self._open: set[int] = set()
         self._too_many = False
-        self._handed_out: set[int] = set()
 
     def refresh(self, tx: Transaction) -> None:
         letters = dead_letters.c
@@ -76,22 +75,16 @@ class Letters:
 
     # replays ---------------------------------------------------------------------------------------------------------
 
-    def to_replay(self, tx: Transaction, stream: str, limit: int) -> list[Replay]:
-        """Those that somebody asked for and that this instance did not hand out yet, oldest first."""
+    def to_replay(self, tx: Transaction, stream: str, limit: int, under_way: Collection[int]) -> list[Replay]:
+        """Those that somebody asked for and that are not under way, oldest first."""
         letters = dead_letters.c
         waiting = select(letters.id).where(letters.state == "replaying", letters.stream == stream).order_by(letters.id)
-        ids = [i for i in tx.connection.execute(waiting).scalars() if i not in self._handed_out][:limit]
+        ids = [i for i in tx.connection.execute(waiting).scalars() if i not in under_way][:limit]
         query = select(
             letters.id, letters.watcher, letters.stream, letters.source, letters.identity, letters.position,
             letters.body, letters.timestamp, letters.key, letters.headers,
         ).where(letters.id.in_(ids)).order_by(letters.id)  # fmt: skip
         return [Replay(*tuple(row)) for row in tx.connection.execute(query)]
-
-    def handed_out(self, replays: Sequence[Replay]) -> None:
-        self._handed_out.update(replay.dead_letter for replay in replays)
-
-    def asked_again(self, ids: Sequence[int]) -> None:
-        self._handed_out.difference_update(ids)
 
     # attempts --------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Literal
 
@@ -45,7 +45,6 @@ class MemoryStore:
         self._instance = instance or InstanceId("memory", "localhost", 0, "")
         self._options = options or StoreOptions()
         self._now = now
-        self._handed_out: set[int] = set()
         self._closed = False
 
     @property
@@ -98,20 +97,18 @@ class MemoryStore:
         self._check()
         return {(w, i): tries for (w, s, i), (tries, _) in self.tables.attempts.items() if s == source}
 
-    async def replays(self, stream: str, limit: int) -> list[Replay]:
+    async def replays(self, stream: str, limit: int, under_way: Collection[int] = ()) -> list[Replay]:
         self._check()
         waiting = sorted(self.tables.letters.values(), key=lambda letter: letter.id)
-        found = [
+        return [
             Replay(
                 letter.id, row.watcher, row.stream, row.source, row.identity, row.position, row.body, row.timestamp,
                 row.key, row.headers,
             )
             for letter in waiting
             if letter.state == "replaying" and (row := letter.row).stream == stream
-            if letter.id not in self._handed_out
+            if letter.id not in under_way
         ][:limit]  # fmt: skip
-        self._handed_out.update(replay.dead_letter for replay in found)
-        return found
 
     async def take_intents(self) -> list[Intent]:
         self._check()
@@ -222,6 +219,5 @@ class MemoryStore:
         for letter in self.tables.letters.values():
             if letter.id == number and letter.state == "dead" and letter.whole:
                 letter.state, letter.updated_at = "replaying", self._now()
-                self._handed_out.discard(number)
                 return ""
         return f"dead letter {number} can't be replayed"

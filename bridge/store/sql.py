@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import uuid4
 
 from sqlalchemy import inspect, select, update
@@ -89,9 +89,8 @@ class SqlStore:
     async def attempts(self, source: str) -> dict[tuple[str, str], int]:
         return await self.writer.transaction(lambda tx: self._letters.attempts_of(tx, source))
 
-    async def replays(self, stream: str, limit: int) -> list[Replay]:
-        """Dead letters to be read again, each handed out once in the life of this instance."""
-        return await self.writer.run(lambda: self._hand_out(stream, limit))
+    async def replays(self, stream: str, limit: int, under_way: Collection[int] = ()) -> list[Replay]:
+        return await self.writer.transaction(lambda tx: self._letters.to_replay(tx, stream, limit, under_way))
 
     async def take_intents(self) -> list[Intent]:
         """What people asked for since the last call; what of it concerns the store is done by then."""
@@ -194,11 +193,6 @@ class SqlStore:
             self._claims.start_again()
             raise
 
-    def _hand_out(self, stream: str, limit: int) -> list[Replay]:
-        replays = self.writer.transact(lambda tx: self._letters.to_replay(tx, stream, limit))
-        self._letters.handed_out(replays)
-        return replays
-
     def _take_intents(self) -> list[Intent]:
         try:
             taken = self._inbox.take()
@@ -207,7 +201,6 @@ class SqlStore:
             raise
         if taken.intents:
             self._claims.look_again()
-        self._letters.asked_again(taken.letters)
         return taken.intents
 
     def _register(self, watchers: Mapping[str, str], sources: Mapping[str, str], accept: frozenset[str]) -> None:

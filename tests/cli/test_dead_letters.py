@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -174,6 +175,15 @@ async def test_all_are_dropped_only_with_a_yes(headrace: Any, home: Any, letter_
     assert [letter["reason"] for letter in headrace("dlq", "list").json] == ["malformed"]
 
 
+def _ended(process: Any, again: signal.Signals | None) -> int:
+    for _ in range(20):
+        if again is not None:
+            process.send_signal(again)
+        with suppress(subprocess.TimeoutExpired):
+            return int(process.wait(2))
+    raise AssertionError("it did not end")
+
+
 @pytest.mark.parametrize("answer", [b"n\n", b"\x03"], ids=["no", "ctrl-c"])
 async def test_on_a_terminal_it_asks(
     headrace: Any, headrace_process: Any, terminal: Any, home: Any, letter_row: Rows, answer: bytes
@@ -185,9 +195,8 @@ async def test_on_a_terminal_it_asks(
         while b"Drop 1 dead letter?" not in seen:  # the timeout of the test bounds it
             seen += os.read(ours, 4096)
         os.write(ours, answer)
-        if answer == b"\x03":
-            process.send_signal(signal.SIGINT)  # it is no session of its own, so the terminal sends none
-        code = process.wait(20)
+        # It is no session of its own, so the terminal sends no signal for it; a person would press again, too.
+        code = _ended(process, signal.SIGINT if answer == b"\x03" else None)
         os.set_blocking(ours, False)
         with suppress(BlockingIOError):
             while True:

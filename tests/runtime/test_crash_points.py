@@ -69,8 +69,7 @@ def expected(each: int = 40) -> tuple[list[str], Counter[str]]:
 
 async def live_until_death_and_again(rig: Any, until: Any, died: asyncio.Event) -> None:
     await rig.start()
-    async with asyncio.timeout(20):
-        await died.wait()
+    await until(lambda: died.is_set() or rig.broker.is_drained, 20)  # calls join up: there may be fewer than `at`
     await rig.crash()
     rig.store = rig.store_after()
     rig.producer = lambda: MemoryProducer(rig.broker, most=7)
@@ -144,6 +143,33 @@ async def test_nothing_is_settled_while_the_store_is_away_and_no_try_is_spent(ri
     await until(lambda: rig.broker.is_drained, 20)
     assert rig.runs == expected()[0]
     assert rig.stream.failures == 0
+
+
+async def test_a_replay_is_read_again_by_the_watcher_that_refused_it_alone(rig: Any, body: Any, until: Any) -> None:
+    seen: list[int] = []
+
+    async def picky(stream: Any) -> AsyncIterator[TriggerEvent]:
+        async for event in stream:
+            seen.append(event["n"])
+            if len(seen) == 1:
+                reject_shared_stream_event("not today")
+            else:
+                yield TriggerEvent(event)
+
+    rig.declare("all", {"n": [1]})
+    rig.python("picky", picky)
+    rig.broker.send([body(n=1)])
+    await rig.start()
+    await rig.drained()
+    assert (rig.runs, rig.letters) == (["all/memory/lane:0/0"], [("picky", "lane:0", "not today")])
+    (letter,) = rig.store.tables.letters.values()
+    rig.store.post("replay", dead_letters=[letter.id])
+    await rig.store.take_intents()
+    await rig.stream.replay()
+    await until(lambda: letter.state == "replayed" and not rig.stream.shell.replaying)
+    assert rig.runs == ["all/memory/lane:0/0", "picky/memory/lane:0/0"]
+    assert seen == [1, 1]
+    assert not any(run.repeats for run in rig.store.tables.runs.values())
 
 
 async def test_a_transient_failure_to_advance_is_repeated_in_order(rig: Any, body: Any) -> None:

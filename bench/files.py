@@ -101,8 +101,7 @@ def _count(path: Path) -> int:
 
 
 def _through(events: int, fill: Callable[[Path], None], *, lines: bool) -> tuple[float, float]:
-    with folder() as path, open(os.devnull, "w") as sink:
-        telemetry.configure("info", stream=sink, as_json=True)
+    with folder() as path:
         fill(path / "drop")
         took, batch = asyncio.run(_until_run(path, events, lines=lines))
         assert _count(path) == events
@@ -324,4 +323,5 @@ CASES: dict[str, Case] = {
 
 
 if __name__ == "__main__":
+    telemetry.configure("info", stream=open(os.devnull, "w"), as_json=True)  # noqa: SIM115  # until the process ends
     raise SystemExit(main(CASES))

@@ -55,6 +55,8 @@ def rejections_of(records: Sequence[Record]) -> tuple[Rejection, ...]:
 
 def cut(lane: Lane, poll: Poll, piece: Slice, marks: Marks, audience: Audience) -> list[Span]:
     """Spans of a slice that no Python watcher owes. Those with `pending` hang on the poll's commit."""
+    if piece.stop - piece.start == 1:  # many lanes, few events each: nothing to look for, nothing to cut
+        return [_alone(lane, poll, piece.start, marks, audience)]
     low = bisect_left(marks.all, piece.start)
     high = bisect_left(marks.all, piece.stop)
     marked = marks.all[low:high]
@@ -62,6 +64,16 @@ def cut(lane: Lane, poll: Poll, piece: Slice, marks: Marks, audience: Audience) 
         return [_span(lane, poll, range(piece.start, piece.stop), 0, marks, audience)]
     ranges = _in_order(piece, marked, marks) if lane.ordered else _by_fate(piece, marked, marks)
     return [_span(lane, poll, indexes, pending, marks, audience) for indexes, pending in ranges]
+
+
+def _alone(lane: Lane, poll: Poll, index: int, marks: Marks, audience: Audience) -> Span:
+    payloads = [poll.payloads[index]]
+    if index in marks.odd:
+        rejected, rejections = marks.odd[index]
+        return Span(lane, payloads, len(poll.bodies[index]), 1, audience.size - rejected, rejected, 0, rejections)
+    if index in marks.matching:
+        return Span(lane, payloads, len(poll.bodies[index]), 1, audience.size)
+    return Span(lane, payloads, 0, 0, audience.size)
 
 
 def _in_order(piece: Slice, marked: list[int], marks: Marks) -> list[tuple[Sequence[int], int]]:

@@ -66,6 +66,11 @@ class Lane(Struct, eq=False):
         """Nothing in front and nothing in flight: a poll without a match may go straight out."""
         return self.head is None and not self.advancing
 
+    @property
+    def is_held(self) -> bool:
+        """Its first span is not resolved: there is nothing to give away."""
+        return self.head is not None and self.head.pending > 0
+
     def append(self, span: Span) -> None:
         """Behind the others; resolved neighbours of equal outcome become one."""
         tail = self.tail
@@ -145,6 +150,10 @@ class UnorderedLane(Lane):
     @property
     def is_idle(self) -> bool:
         return not self.ready and not self.advancing
+
+    @property
+    def is_held(self) -> bool:
+        return not self.ready
 
     def append(self, span: Span) -> None:
         if span.pending:

@@ -27,6 +27,7 @@ class Outlet:
         self.paused_lanes = 0
         self.failure: str | None = None
         self.killed: list[Lane] = []
+        self._lane_max = limits.lane_max
         self._outbox = outbox
         self._timers = timers
         self._tally = tally
@@ -74,7 +75,8 @@ class Outlet:
         for span in spans:
             self.occupy(lane, len(span.payloads), span.size)
             lane.append(span)
-        self.release(lane)
+        if not lane.is_held:
+            self.release(lane)
         self.mark_lane(lane)
 
     # Going out -------------------------------------------------------------------------------------------------------
@@ -100,6 +102,8 @@ class Outlet:
             if taken is None:
                 return
             self._send(Advance(lane, taken))
+            if lane.ordered:
+                return  # one batch at a time
 
     def _send(self, advance: Advance) -> None:
         advance.lane.advancing += 1
@@ -120,7 +124,8 @@ class Outlet:
             if advance.taken.has_failed and lane.ordered:
                 self.kill(lane)  # what lies behind comes again from the broker, in order
                 continue
-            self.release(lane)
+            if lane.outstanding:
+                self.release(lane)
             self.mark_lane(lane)
             if not lane.outstanding and not lane.pinned:
                 lane.live = False  # ordering keys are unbounded: a drained lane costs nothing
@@ -220,9 +225,9 @@ class Outlet:
 
     def mark_lane(self, lane: Lane) -> None:
         """An ordered lane pauses at its share of the stream and resumes at half of it."""
-        if not lane.ordered or lane.internal:
+        most = self._lane_max
+        if (lane.outstanding < most and not lane.paused) or not lane.ordered or lane.internal:
             return
-        most = self.limits.lane_max
         if not lane.paused and lane.outstanding >= most:
             lane.paused = True
             self.paused_lanes += 1

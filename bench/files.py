@@ -312,7 +312,7 @@ def _under(limit: float) -> Need:
 
 
 CASES: dict[str, Case] = {
-    "files_all_match": (Need(at_least=15_000, of="value"), _all_match),
+    "files_all_match": ((Need(at_least=15_000, of="value"), Need(at_least=0.3)), _all_match),
     "files_each": (Need(at_least=3000, of="value"), _each),
     "files_latency_20_p50": (_under(5), lambda: _latency("files_latency_20_p50", 20, 100, 0.5)),
     "files_latency_20_p99": (_under(50), lambda: _latency("files_latency_20_p99", 20, 100, 0.99)),

@@ -231,6 +231,7 @@ class StreamGroup:
     def returned(self, seat: Seat, verdicts: Sequence[tuple[Ticket, Verdict]], now: float) -> list[Command]:
         """Tries ended. A verdict on a ticket that is not current any more changes nothing."""
         self._tries.returned(seat, verdicts, now)
+        self._outlet.flush()
         self._outlet.mark_stream()
         return self._outbox.drain()
 
@@ -244,6 +245,7 @@ class StreamGroup:
                 self._tries.confirmed(token, now)
             elif token.lane.live:
                 self._outlet.done(token)
+        self._outlet.flush()
         return self._outbox.drain()
 
     # Settled ---------------------------------------------------------------------------------------------------------

@@ -42,6 +42,16 @@ class Span(Struct, eq=False):
             return AdvanceOutcome(self.acked, self.failed, self.rejected, self.rejections)
         return outcome_of(self.acked, self.failed, self.rejected)
 
+    def ended_like(self, other: Span) -> bool:
+        """The outcomes are the same, and nobody refused either."""
+        return (
+            self.acked == other.acked
+            and self.rejected == other.rejected
+            and self.failed == other.failed
+            and not self.rejections
+            and not other.rejections
+        )
+
 
 class Lane(Struct, eq=False):
     """An ordered lane: spans in fan-out order as a linked list (a deque each would cost 760 bytes)."""
@@ -76,11 +86,7 @@ class Lane(Struct, eq=False):
         tail = self.tail
         if tail is None:
             self.head = self.tail = span
-        elif (
-            not (span.pending or tail.pending or tail.failed or span.failed or tail.rejections or span.rejections)
-            and tail.acked == span.acked
-            and tail.rejected == span.rejected
-        ):
+        elif not (span.pending or tail.pending or tail.failed) and span.ended_like(tail):
             tail.payloads += span.payloads  # in place: the core owns the lists that a poll brought
             tail.size += span.size
         else:
@@ -98,19 +104,18 @@ class Lane(Struct, eq=False):
             return None
         runs: list[tuple[AdvanceOutcome, list[Any]]] = []
         length = size = 0
-        last: AdvanceOutcome | None = None
+        last: Span | None = None
         has_failed = False
         while head is not None and not head.pending:
             if head.failed:
                 if length:
                     break
                 has_failed = True
-            outcome = head.outcome
-            if outcome is last:
+            if last is not None and head.ended_like(last):
                 runs[-1][1].extend(head.payloads)
             else:
-                runs.append((outcome, head.payloads))
-                last = outcome
+                runs.append((head.outcome, head.payloads))
+            last = head
             length += len(head.payloads)
             size += head.size
             head = head.next

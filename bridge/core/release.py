@@ -28,6 +28,7 @@ class Outlet:
         self.failure: str | None = None
         self.killed: list[Lane] = []
         self._lane_max = limits.lane_max
+        self._touched: dict[Lane, None] = {}
         self._outbox = outbox
         self._timers = timers
         self._tally = tally
@@ -82,12 +83,19 @@ class Outlet:
     # Going out -------------------------------------------------------------------------------------------------------
 
     def done(self, span: Span) -> None:
-        """One of those who owed the span is done with it; the last one resolves it."""
+        """One of those who owed the span is done with it; the last one resolves it. `flush` must follow."""
         span.pending -= 1
         if not span.pending:
             span.body = b""
             if span.lane.resolved(span):
-                self.release(span.lane)
+                self._touched[span.lane] = None
+
+    def flush(self) -> None:
+        """Gives away what resolved in this call: in one batch a lane, not one an event."""
+        if self._touched:
+            touched, self._touched = self._touched, {}
+            for lane in touched:
+                self.release(lane)
 
     def release(self, lane: Lane) -> None:
         """Gives away what the lane may settle now, as far as `max_advancing` allows."""

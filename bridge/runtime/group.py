@@ -89,6 +89,7 @@ class GroupShell:
     def __init__(self, life: Life, seats: Iterable[Seat], prior: Callable[[str, Any], int] | None = None) -> None:
         self.life = life
         self._together = isinstance(life.producer, AdvancesLanes)
+        self._pauses = life.producer if isinstance(life.producer, Pauses) else None
         limits = life.limits
         if self._together:  # one call serves every lane that is ready, so there is nothing to bound
             limits = msgspec.structs.replace(limits, max_advancing=UNBOUNDED)
@@ -163,7 +164,7 @@ class GroupShell:
     @property
     def _is_full(self) -> bool:
         """A stream at its bound is not pulled; one that can't pause a single lane neither while any lane is full."""
-        return self.core.is_paused or (self.core.has_paused_lanes and not isinstance(self.life.producer, Pauses))
+        return self.core.is_paused or (self._pauses is None and self.core.has_paused_lanes)
 
     def fail(self, error: Exception) -> None:
         """The group can't go on."""
@@ -306,12 +307,12 @@ class GroupShell:
             self._do(self.core.advance_failed(advance, kind, reason, now))
 
     def _pause(self, command: PauseLane) -> None:
-        if isinstance(self.life.producer, Pauses):
-            self.life.producer.pause([command.key])
+        if self._pauses is not None:
+            self._pauses.pause([command.key])
 
     def _resume(self, command: ResumeLane) -> None:
-        if isinstance(self.life.producer, Pauses):
-            self.life.producer.resume([command.key])
+        if self._pauses is not None:
+            self._pauses.resume([command.key])
 
     # Ownership: given to the producer as `bridge.ports.Lanes` ---------------------------------------------------------
 

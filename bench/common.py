@@ -118,18 +118,18 @@ Case = tuple[Need | tuple[Need, ...], Callable[[], Result]]
 
 
 def main(cases: dict[str, Case]) -> int:
-    """`[--json] [CASE...]`: runs the cases, prints each as it is done; exit code 1 if a figure was not reached."""
+    """`[--json] [CASE...]`, the cases by the start of their names: exit code 1 if a figure was not reached."""
     arguments = sys.argv[1:]
     as_json = "--json" in arguments or not sys.stdout.isatty()
     names = [a for a in arguments if not a.startswith("-")]
-    unknown = [n for n in names if n not in cases]
+    unknown = [n for n in names if not any(case.startswith(n) for case in cases)]
     if unknown:
         print(f"no such case: {', '.join(unknown)}; there are {', '.join(cases)}", file=sys.stderr)
         return 2
     tune_interpreter()  # as the program itself does
     rows: list[tuple[Result, Need]] = []
     for name, (needs, run) in cases.items():
-        if names and name not in names:
+        if names and not any(name.startswith(n) for n in names):
             continue
         result = run()
         rows += [(result, need) for need in (needs if isinstance(needs, tuple) else (needs,))]

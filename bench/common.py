@@ -155,10 +155,14 @@ def _show(rows: list[tuple[Result, Need]]) -> None:
         said = f"{need} {result.unit if need.of == 'value' else 'x'}"
         table.add_row(
             result.case,
-            f"{result.value:,g} {result.unit}",
+            f"{_plain(result.value)} {result.unit}",
             ratio,
             result.against,
             said,
             "[green]ok" if met else "[red]missed",
         )
     Console().print(table)
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

@@ -6,18 +6,16 @@ folder on PYTHONPATH.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
-import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct, field
 
 from bridge.core.errors import Refused
+from bridge.importing import load_class, parts_of, told
 from bridge.ports import StreamKind
 from bridge.shared_stream import SharedStreamProducer
 from bridge.triggers import BaseEventTrigger
@@ -49,7 +47,7 @@ def source(options: PythonOptions) -> str:
         try:
             offered = offered(dict(options.kwargs))
         except Exception as error:
-            raise Refused(f"{options.import_path}.source_id(kwargs) raised {_told(error)}") from error
+            raise Refused(f"{options.import_path}.source_id(kwargs) raised {told(error)}") from error
     if isinstance(offered, str) and offered:
         return offered
     if offered is not None:
@@ -61,7 +59,7 @@ def source(options: PythonOptions) -> str:
         kwargs = msgspec.json.encode(options.kwargs, order="deterministic")
     except (TypeError, ValueError) as error:
         raise Refused(f"the `kwargs` of {options.import_path} are not plain data: {error}") from error
-    return f"python:{':'.join(_parts(options.import_path))}:{hashlib.sha256(kwargs).hexdigest()[:16]}"
+    return f"python:{':'.join(parts_of(options.import_path))}:{hashlib.sha256(kwargs).hexdigest()[:16]}"
 
 
 def check(options: PythonOptions) -> Sequence[str]:
@@ -74,57 +72,8 @@ def check(options: PythonOptions) -> Sequence[str]:
     return []
 
 
-# Finding the class ---------------------------------------------------------------------------------------------------
-
-
-def _parts(path: str) -> tuple[str, str]:
-    """Module and name: with a colon as it says, else the last word is the name."""
-    module, colon, name = path.partition(":")
-    if colon:
-        return module, name
-    module, _, name = path.rpartition(".")
-    return module, name
-
-
 def _class_of(options: PythonOptions) -> type[Any]:
-    path = options.import_path
-    module_name, name = _parts(path)
-    if not module_name or not name or not all(word.isidentifier() for word in (module_name + "." + name).split(".")):
-        raise Refused(f"`class` {path!r} is no import path: write it as package.module:Class")
-    found: Any = _module(module_name, path)
-    for word in name.split("."):
-        found = getattr(found, word, None)
-        if found is None:
-            _no_such_class(path, module_name, name)
-    if not inspect.isclass(found):
-        raise Refused(f"`class` {path!r} is not a class: it is {found!r:.80}")
-    if not issubclass(found, SharedStreamProducer | BaseEventTrigger):
-        raise Refused(
-            f"`class` {path!r} is neither a producer nor a trigger: it must inherit from "
-            "bridge.shared_stream.SharedStreamProducer or from bridge.triggers.BaseEventTrigger"
-        )
-    return found
-
-
-def _module(name: str, path: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or name
-        if name != missing and not name.startswith(f"{missing}."):
-            raise Refused(f"`class` {path!r}: the module {name} imports {missing}, which is not installed") from error
-        raise Refused(
-            f"`class` {path!r}: there is no module {missing}; install it, or put the folder that holds it on PYTHONPATH"
-        ) from error
-    except (Exception, SystemExit) as error:  # the module is somebody's code: it may do anything
-        raise Refused(f"`class` {path!r}: importing {name} raised {_told(error)}") from error
-
-
-def _no_such_class(path: str, module: str, name: str) -> NoReturn:
-    there = [key for key, value in vars(sys.modules[module]).items() if inspect.isclass(value)]
-    near = difflib.get_close_matches(name, there, 1)
-    hint = f", did you mean {near[0]}?" if near else ""
-    raise Refused(f"`class` {path!r}: the module {module} has no {name}{hint}")
+    return load_class(options.import_path, "class", SharedStreamProducer, BaseEventTrigger)
 
 
 # Making the producer -------------------------------------------------------------------------------------------------
@@ -141,7 +90,7 @@ def _made(found: type[Any], options: PythonOptions) -> SharedStreamProducer:
     except Refused:
         raise
     except Exception as error:
-        raise Refused(f"{options.import_path} can't be made with the `kwargs` given: {_told(error)}") from error
+        raise Refused(f"{options.import_path} can't be made with the `kwargs` given: {told(error)}") from error
     if not isinstance(made, SharedStreamProducer):
         raise Refused(
             f"{options.import_path}.create_shared_stream_producer returned an instance of {type(made).__name__}, "
@@ -166,10 +115,6 @@ def _require_factory(trigger: type[BaseEventTrigger], path: str) -> None:
 def _defines(trigger: type[BaseEventTrigger], method: str) -> bool:
     """It has a method of its own where BaseEventTrigger only says that there is none."""
     return inspect.getattr_static(trigger, method) is not inspect.getattr_static(BaseEventTrigger, method)
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 KIND = StreamKind(options=PythonOptions, build=build, source=source, check=check)

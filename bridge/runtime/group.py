@@ -1,7 +1,7 @@
 """The shell of one group, for one life of its producer: it does what the core decides, and decides nothing.
 
-One task pulls polls, one call of the core takes each; advances run as tasks of their own (a lane at a time), or as one
-call for all lanes that are ready where the producer has `advance_lanes`; one timer stands at the core's `wake_at`.
+One task pulls polls, one call of the core takes each; `advancing.py` tells the broker; one timer stands at the core's
+`wake_at`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import structlog
@@ -28,13 +28,12 @@ from bridge.core.commands import (
     StopGroup,
     Wake,
 )
-from bridge.core.errors import HeadraceError, OwnershipLost, Transient
+from bridge.core.errors import HeadraceError
 from bridge.core.group import StreamGroup
 from bridge.core.model import EVERY_WATCHER, AdvanceBatch, Poll, Record, Reject, Run, Slice
 from bridge.core.seat import Seat, Ticket
 from bridge.core.window import Verdict
 from bridge.ports import (
-    AdvancesLanes,
     Clock,
     Committer,
     Pauses,
@@ -47,6 +46,7 @@ from bridge.ports import (
     Row,
     TakesLanes,
 )
+from bridge.runtime.advancing import Advancing, Said, kind_of
 from bridge.runtime.rows import Replayed, Source
 from bridge.runtime.watchers import Watchers
 
@@ -88,10 +88,10 @@ class GroupShell:
 
     def __init__(self, life: Life, seats: Iterable[Seat], prior: Callable[[str, Any], int] | None = None) -> None:
         self.life = life
-        self._together = isinstance(life.producer, AdvancesLanes)
+        self._advancing = Advancing(life.producer, life.stream, life.advance_timeout, self._advanced)
         self._pauses = life.producer if isinstance(life.producer, Pauses) else None
         limits = life.limits
-        if self._together:  # one call serves every lane that is ready, so there is nothing to bound
+        if self._advancing.is_together:
             limits = msgspec.structs.replace(limits, max_advancing=UNBOUNDED)
         self.core = StreamGroup(life.router.size, limits, seats=seats, prior=prior)
         self.last_poll: float | None = None
@@ -99,10 +99,6 @@ class GroupShell:
         self._seats_down: dict[str, str] = {}
         self._quota: dict[str, tuple[int, float]] = {}
         self._changed = asyncio.Event()
-        self._advance_wanted = asyncio.Event()
-        self._to_advance: list[Advance] = []
-        self._advances: set[asyncio.Task[None]] = set()
-        self._flushing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -125,8 +121,7 @@ class GroupShell:
         """Polls until something fails, and raises what did. Cancelled, it just stops polling."""
         if isinstance(self.life.producer, TakesLanes):
             self.life.producer.take_lanes(self)
-        if self._together:
-            self._flushing = asyncio.create_task(self._advance_together(), name=f"advance[{self.life.stream}]")
+        self._advancing.start()
         poll = asyncio.create_task(self._poll(), name=f"shared-stream-poll[{self.life.stream}]")
         try:
             await asyncio.wait((poll, self._failure), return_when=asyncio.FIRST_COMPLETED)
@@ -187,8 +182,7 @@ class GroupShell:
         """Gives back what is not settled and closes the producer; each within its share, errors logged."""
         if self._timer is not None:
             self._timer.cancel()
-        for task in (*self._advances, *([self._flushing] if self._flushing is not None else [])):
-            task.cancel()
+        self._advancing.cancel()
         producer = self.life.producer
         if isinstance(producer, Releases):
             unsettled = [p for _, payloads in self.core.unsettled() for p in payloads]
@@ -262,46 +256,17 @@ class GroupShell:
     def _advance(self, command: Advance) -> None:
         if command.lane.internal:
             self._replayed(command)
-        elif self._together:
-            self._to_advance.append(command)
-            self._advance_wanted.set()
         else:
-            task = asyncio.create_task(self._advance_one(command))
-            self._advances.add(task)
-            task.add_done_callback(self._advances.discard)
+            self._advancing.send(command)
 
-    async def _advance_one(self, command: Advance) -> None:
-        self._advanced([command], await self._attempt(self.life.producer.advance(command.batch)))
-
-    async def _advance_together(self) -> None:
-        """What becomes ready during one call goes into the next."""
-        producer = self.life.producer
-        assert isinstance(producer, AdvancesLanes)
-        while True:
-            await self._advance_wanted.wait()
-            self._advance_wanted.clear()
-            mine, self._to_advance = self._to_advance, []
-            if mine:
-                batches = [(a.lane.key, a.batch) for a in mine]
-                self._advanced(mine, await self._attempt(producer.advance_lanes(batches)))
-
-    async def _attempt(self, call: Awaitable[Sequence[Any] | None]) -> Exception | int:
-        """How many events were left unsettled, or what went wrong."""
-        try:
-            async with asyncio.timeout(self.life.advance_timeout):
-                return len(await call or ())
-        except Exception as error:
-            return error
-
-    def _advanced(self, advances: list[Advance], said: Exception | int) -> None:
+    def _advanced(self, advances: Sequence[Advance], said: Said) -> None:
         now = self.life.clock.monotonic()
         if isinstance(said, int):
             self.last_progress = now
             self._do(self.core.advanced(advances, said))
             return
-        error = said
-        kind = _kind_of(error)
-        reason = f"{type(error).__name__}: {error}"
+        kind = kind_of(said)
+        reason = f"{type(said).__name__}: {said}"
         log.warning("advance failed", stream=self.life.stream, kind=kind, error=reason, lanes=len(advances))
         for advance in advances:
             self._do(self.core.advance_failed(advance, kind, reason, now))
@@ -427,9 +392,3 @@ class GroupShell:
 
 def _watcher_of(record: Record) -> str:
     return record.plan.watcher if isinstance(record, Run) else record.watcher
-
-
-def _kind_of(error: Exception) -> Literal["transient", "moved", "fatal"]:
-    if isinstance(error, Transient | TimeoutError):
-        return "transient"
-    return "moved" if isinstance(error, OwnershipLost) else "fatal"

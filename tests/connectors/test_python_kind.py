@@ -229,7 +229,7 @@ def test_a_misspelt_class_gets_the_nearest_name():
 
 def test_what_is_no_class_or_the_wrong_one_is_a_problem():
     assert "is not a class" in problem("shop:function")
-    assert "neither a producer nor a trigger" in problem("shop:Plain")
+    assert "must inherit from bridge.shared_stream.SharedStreamProducer or" in problem("shop:Plain")
 
 
 def test_a_constructor_that_raises_is_quoted():

@@ -129,7 +129,7 @@ def main(cases: dict[str, Case]) -> int:
     tune_interpreter()  # as the program itself does
     rows: list[tuple[Result, Need]] = []
     for name, (needs, run) in cases.items():
-        if names and not any(name.startswith(n) for n in names):
+        if names and not any(name == n or (n not in cases and name.startswith(n)) for n in names):
             continue
         result = run()
         rows += [(result, need) for need in (needs if isinstance(needs, tuple) else (needs,))]

@@ -52,8 +52,9 @@ from bridge.runtime.watchers import Watchers
 
 log = structlog.get_logger("headrace.stream")
 
+BIG_BODY = 256 * 1024
 BIG_POLL = 1024 * 1024
-"""Bytes of a poll above which it is decoded in a thread, so that the loop never stands still for it."""
+"""Bytes of a body, or of a poll, above which it is decoded in a thread, so that the loop never stands still for it."""
 
 MOST_TICKETS = 100
 QUICK = 0.05
@@ -141,7 +142,7 @@ class GroupShell:
         try:
             async for poll in batches:
                 self.last_poll = life.clock.monotonic()
-                if poll.size > BIG_POLL:
+                if _is_big(poll):
                     routed = await asyncio.to_thread(life.router.route, poll)
                 else:
                     routed = life.router.route(poll)
@@ -392,3 +393,7 @@ class GroupShell:
 
 def _watcher_of(record: Record) -> str:
     return record.plan.watcher if isinstance(record, Run) else record.watcher
+
+
+def _is_big(poll: Poll) -> bool:
+    return poll.size > BIG_POLL or (poll.size > BIG_BODY and max(map(len, poll.bodies)) > BIG_BODY)

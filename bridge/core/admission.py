@@ -70,10 +70,21 @@ def _alone(lane: Lane, poll: Poll, index: int, marks: Marks, audience: Audience)
     payloads = [poll.payloads[index]]
     if index in marks.odd:
         rejected, rejections = marks.odd[index]
-        return Span(lane, payloads, len(poll.bodies[index]), 1, audience.size - rejected, rejected, 0, rejections)
+        return Span(
+            lane,
+            payloads,
+            len(poll.bodies[index]),
+            1,
+            audience.size - rejected,
+            rejected,
+            0,
+            rejections,
+            b"",
+            poll.received,
+        )
     if index in marks.matching:
-        return Span(lane, payloads, len(poll.bodies[index]), 1, audience.size)
-    return Span(lane, payloads, 0, 0, audience.size)
+        return Span(lane, payloads, len(poll.bodies[index]), 1, audience.size, received=poll.received)
+    return Span(lane, payloads, 0, 0, audience.size, received=poll.received)
 
 
 def _in_order(piece: Slice, marked: list[int], marks: Marks) -> list[tuple[Sequence[int], int]]:
@@ -107,7 +118,9 @@ def _span(lane: Lane, poll: Poll, indexes: Sequence[int], pending: int, marks: M
         payloads = [poll.payloads[i] for i in indexes]
     size = _kept(poll, indexes, marks) if pending else 0
     rejected, rejections = marks.odd.get(indexes[0], (0, ())) if pending else (0, ())
-    return Span(lane, payloads, size, pending, audience.size - rejected, rejected, 0, rejections)
+    return Span(
+        lane, payloads, size, pending, audience.size - rejected, rejected, 0, rejections, received=poll.received
+    )
 
 
 def _kept(poll: Poll, indexes: Sequence[int], marks: Marks) -> int:
@@ -123,8 +136,17 @@ def single(lane: Lane, poll: Poll, index: int, marks: Marks, routed: Routed, aud
     rejected, rejections = marks.odd.get(index, (0, ()))
     body = poll.bodies[index]
     if index in routed.faults:
-        return Span(lane, [poll.payloads[index]], len(body), 1, 0, rejected, 0, rejections)
+        return Span(lane, [poll.payloads[index]], len(body), 1, 0, rejected, 0, rejections, b"", poll.received)
     pending = audience.seats + (1 if index in marks.matching else 0)
     return Span(
-        lane, [poll.payloads[index]], len(body), pending, audience.declared - rejected, rejected, 0, rejections, body
+        lane,
+        [poll.payloads[index]],
+        len(body),
+        pending,
+        audience.declared - rejected,
+        rejected,
+        0,
+        rejections,
+        body,
+        poll.received,
     )

@@ -73,6 +73,11 @@ class StreamGroup:
         return self._outlet.outstanding
 
     @property
+    def oldest(self) -> float | None:
+        """When the oldest event that waits to be resolved was received. It looks at every lane: for people only."""
+        return min((o for lane in self._outlet.lanes.values() if (o := lane.oldest) is not None), default=None)
+
+    @property
     def retrying(self) -> int:
         """Events that rest between two tries."""
         return self._outlet.retrying
@@ -172,7 +177,7 @@ class StreamGroup:
                 continue
             whole = piece.stop - piece.start == len(poll.payloads)
             payloads = poll.payloads if whole else poll.payloads[piece.start : piece.stop]
-            self._outlet.pass_through(lane, outcome, payloads)
+            self._outlet.pass_through(lane, outcome, payloads, poll.received)
 
     def _admit_marked(
         self, poll: Poll, routed: Routed, seats: Sequence[Seat], audience: admission.Audience, internal: bool

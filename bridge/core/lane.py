@@ -33,6 +33,7 @@ class Span(Struct, eq=False):
     failed: int = 0
     rejections: tuple[Rejection, ...] = ()
     body: bytes = b""
+    received: float = 0.0  # of the oldest event in it
     resting: int = 0  # Python watchers that wait for their next try at it
     next: Span | None = None
 
@@ -126,6 +127,11 @@ class Lane(Struct, eq=False):
             self.tail = None
         return Taken(AdvanceBatch(runs, length), size, has_failed)
 
+    @property
+    def oldest(self) -> float | None:
+        """When the oldest event that is not resolved was received."""
+        return self.head.received if self.head is not None else None
+
     def unsettled(self) -> list[Any]:
         """Payloads of everything that has not been given away."""
         payloads: list[Any] = []
@@ -192,6 +198,10 @@ class UnorderedLane(Lane):
             length += len(payloads)
             total += size
         return Taken(AdvanceBatch(runs, length), total) if length else None
+
+    @property
+    def oldest(self) -> float | None:
+        return min((span.received for span in self.waiting), default=None)
 
     def unsettled(self) -> list[Any]:
         return [p for span in self.waiting for p in span.payloads] + [p for _, run, _ in self.ready for p in run]

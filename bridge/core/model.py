@@ -37,11 +37,15 @@ class Slice(NamedTuple):
 
 
 class Poll(Struct, eq=False):
-    """What one fetch gave: `slices` cut `bodies` and `payloads` (same length) by lane. The core owns the lists."""
+    """What one fetch gave: `slices` cut `bodies` and `payloads` (same length) by lane. The core owns the lists.
+
+    `received` is when it came, in monotonic seconds: leases count from there, and the age of what is outstanding.
+    """
 
     slices: list[Slice]
     bodies: list[bytes]
     payloads: list[Any]
+    received: float = 0.0
     _size: int = -1
 
     @property

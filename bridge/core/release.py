@@ -58,7 +58,7 @@ class Outlet:
         self.outstanding += length
         self.size += size
 
-    def pass_through(self, lane: Lane, outcome: AdvanceOutcome, payloads: list[object]) -> None:
+    def pass_through(self, lane: Lane, outcome: AdvanceOutcome, payloads: list[object], received: float) -> None:
         """The hot path: a slice that is resolved at once. On an idle lane it goes straight out."""
         length = len(payloads)
         self.occupy(lane, length, 0)
@@ -67,7 +67,7 @@ class Outlet:
         if lane.is_idle and fits and self.advancing < limits.max_advancing:
             self._send(Advance(lane, Taken(AdvanceBatch([(outcome, payloads)], length), 0)))
         else:
-            lane.append(Span(lane, payloads, 0, 0, outcome.acked))
+            lane.append(Span(lane, payloads, 0, 0, outcome.acked, received=received))
             self.release(lane)
         self.mark_lane(lane)
 

@@ -141,7 +141,7 @@ class GroupShell:
         batches = life.producer.open_batches()
         try:
             async for poll in batches:
-                self.last_poll = life.clock.monotonic()
+                self.last_poll = poll.received = life.clock.monotonic()
                 if _is_big(poll):
                     routed = await asyncio.to_thread(life.router.route, poll)
                 else:
@@ -352,7 +352,8 @@ class GroupShell:
             return
         self.replaying.add(replay.dead_letter)
         payload = Replayed(replay)
-        poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload])
+        now = self.life.clock.monotonic()
+        poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload], now)
         routed = self.life.router.route(poll)
         everybody = replay.watcher == EVERY_WATCHER
         seats = [s for s in self.core.seats.values() if everybody or s.id == replay.watcher]

@@ -259,6 +259,7 @@ class StreamSupervisor:
             core = shell.core
             status |= {
                 "outstanding": core.outstanding,
+                "oldest": round(now - core.oldest, 1) if core.oldest is not None else None,
                 "retrying": core.retrying,
                 "paused": core.is_paused or core.has_paused_lanes,
                 "watchers": {s.id: self._watcher(s) for s in core.seats.values()},

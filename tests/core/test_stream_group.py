@@ -47,11 +47,12 @@ def admit(
     faults: tuple[int, ...] = (),
     first: int = 0,
     epoch: int | None = None,
+    received: float = 0.0,
 ) -> list[Command]:
     payloads = list(range(first, first + count))
     plan = Plan("declared", "asset", "target", "job")
     found: dict[int, list[Record]] = {i: [Run(plan, payloads[i], b"body", b"{}")] for i in hits}
-    poll = Poll([Slice(lane, 0, count, epoch)], [b"body"] * count, payloads)
+    poll = Poll([Slice(lane, 0, count, epoch)], [b"body"] * count, payloads, received)
     return core.admit(poll, Routed.of(found, {i: Fault("malformed", "not JSON") for i in faults}))
 
 
@@ -397,6 +398,18 @@ def test_a_replay_is_owed_only_by_those_who_refused_it() -> None:
     (advance,) = only(core.returned(second, [(ticket, SKIPPED)], 0.0), Advance)
     assert advance.lane.internal
     assert advance.batch[0].outcome.acked == 1
+
+
+@pytest.mark.parametrize("lane", ["lane", UNORDERED])
+def test_the_oldest_event_is_as_old_as_the_poll_that_brought_it(lane: Any) -> None:
+    core = group()
+    assert core.oldest is None
+    first = admit(core, 2, lane=lane, hits=(0,), received=5.0)
+    admit(core, 2, lane=lane, first=2, hits=(0,), received=7.0)
+    assert core.oldest == 5.0
+    later = core.persisted(only(first, Persist)[0].tokens, 9.0)
+    core.advanced(only([*first, *later], Advance))
+    assert core.oldest == 7.0
 
 
 def test_drained_lanes_cost_nothing() -> None:

@@ -392,9 +392,6 @@ class Target(Protocol):
     async def aclose(self) -> None: ...
 
 
-Identity = Callable[[Any], str]
-
-
 # What a kind of stream or target brings along ------------------------------------------------------------------------
 
 

@@ -12,8 +12,6 @@ from typing import Any, Final, TextIO
 import msgspec
 import structlog
 
-LEVELS: Final = ("debug", "info", "warning", "error")
-
 
 def configure(level: str = "info", *, stream: TextIO | None = None, as_json: bool | None = None) -> None:
     """Sets up logging for the process. `as_json` None: by whether the stream is a terminal."""

@@ -59,10 +59,6 @@ class Window:
         if self._reason is None:
             self._reason, self._error = reason, error
 
-    @property
-    def is_rejected(self) -> bool:
-        return self._reason is not None
-
     def leave(self) -> Verdict:
         """The watcher moved past the event."""
         self._require_open("leave")

@@ -95,7 +95,6 @@ class GroupShell:
         if self._advancing.is_together:
             limits = msgspec.structs.replace(limits, max_advancing=UNBOUNDED)
         self.core = StreamGroup(life.router.size, limits, seats=seats, prior=prior)
-        self.last_poll: float | None = None
         self.last_progress = life.clock.monotonic()
         self._seats_down: dict[str, str] = {}
         self._quota: dict[str, tuple[int, float]] = {}
@@ -137,15 +136,13 @@ class GroupShell:
                 poll.exception()
 
     async def _poll(self) -> None:
-        life, core = self.life, self.core
-        batches = life.producer.open_batches()
+        clock, core = self.life.clock, self.core
+        batches = self.life.producer.open_batches()
         try:
             async for poll in batches:
-                self.last_poll = poll.received = life.clock.monotonic()
-                if _is_big(poll):
-                    routed = await asyncio.to_thread(life.router.route, poll)
-                else:
-                    routed = life.router.route(poll)
+                poll.received = clock.monotonic()
+                router = self.life.router  # `use` may have put in another since the last poll
+                routed = await asyncio.to_thread(router.route, poll) if _is_big(poll) else router.route(poll)
                 self._do(core.admit(poll, routed))
                 while self._is_full:
                     self._changed.clear()
@@ -190,7 +187,8 @@ class GroupShell:
             if unsettled:
                 await self._bounded("release", producer.release(unsettled), deadline / 2)
         await self._bounded("aclose", producer.aclose(), deadline / 2)
-        self._failure.cancel()
+        if not self._failure.cancel() and not self._failure.cancelled():
+            self._failure.exception()  # what failed while it ended is of no interest any more
 
     async def _bounded(self, what: str, call: Awaitable[object], seconds: float) -> None:
         try:

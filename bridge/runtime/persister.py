@@ -31,7 +31,6 @@ class Persister:
     def __init__(self, store: Store, clock: Clock, roll: Callable[[], float], backoff: Backoff | None = None) -> None:
         self.trouble: str | None = None
         self.commits = self.rows = 0
-        self.last_commit: float | None = None
         self._store = store
         self._clock = clock
         self._roll = roll
@@ -79,7 +78,6 @@ class Persister:
         receipt = await self._until_committed(rows) if rows else Receipt(0)
         self.commits += 1
         self.rows += len(rows)
-        self.last_commit = self._clock.monotonic()
         for confirmed in confirm:
             confirmed(receipt)
 

@@ -229,7 +229,11 @@ class StreamSupervisor:
             return
         shell.use(self.spec.router(frozenset(self._disabled)))
         for spec in self.spec.watchers:
-            if spec.plan.watcher == watcher and watcher not in shell.core.seats:
+            if spec.plan.watcher != watcher:
+                continue
+            if watcher in shell.core.seats:  # disabled a moment ago, and what it owed is not durable yet
+                shell.fail(Transient(f"watcher {watcher!r} is enabled again while it is still leaving"))
+            else:
                 seat = Seat(spec.plan)
                 self._seats.append(seat)
                 shell.core.join(seat)
@@ -256,10 +260,10 @@ class StreamSupervisor:
         status |= {name: counts[name] for name in COUNTED}
         status["matched"] = self._matched_before + (_matched_of(shell) if shell is not None else Counter())
         if shell is not None:
-            core = shell.core
+            core, oldest = shell.core, shell.core.oldest
             status |= {
                 "outstanding": core.outstanding,
-                "oldest": round(now - core.oldest, 1) if core.oldest is not None else None,
+                "oldest": round(now - oldest, 1) if oldest is not None else None,
                 "retrying": core.retrying,
                 "paused": core.is_paused or core.has_paused_lanes,
                 "watchers": {s.id: self._watcher(s) for s in core.seats.values()},

@@ -299,3 +299,48 @@ async def test_a_backlog_larger_than_the_limits_drains_with_one_outcome_an_event
     assert rig.broker.settlements == 2000
     assert len(rig.runs) == 6
     assert most <= 40 + 2 * 100  # the bound, and the one poll that went over it
+
+
+async def test_a_declarative_watcher_is_disabled_and_enabled_while_its_stream_runs(
+    rig: Any, body: Any, until: Any
+) -> None:
+    rig.declare("one", {"kind": "x"})
+    rig.declare("two", {"kind": "x"})
+    await rig.start()
+    for number, change in enumerate([None, rig.stream.disable, rig.stream.enable]):
+        if change is not None:
+            change("two")
+        rig.broker.send([body(kind="x")])
+        await until(lambda: rig.broker.is_drained)
+        assert rig.broker.settled["lane", number].acked == (1 if number == 1 else 2)
+    assert [key.split("/")[0] + key.split(":")[1] for key in rig.runs] == [
+        "one0/0",
+        "one1/0",
+        "one2/0",
+        "two0/0",
+        "two2/0",
+    ]
+    assert rig.stream.failures == 0
+
+
+async def test_a_python_watcher_that_is_disabled_and_enabled_at_once_is_there_again(
+    rig: Any, body: Any, until: Any
+) -> None:
+    async def every(stream: Any) -> AsyncIterator[TriggerEvent]:
+        async for event in stream:
+            if event["n"] == 0:
+                await asyncio.sleep(60)
+            yield TriggerEvent(event)
+
+    rig.declare("never", {"n": [-1]})
+    rig.python("every", every)
+    rig.broker.send([body(n=0)])
+    await rig.start()
+    await until(lambda: rig.stream.shell and rig.stream.shell.core.seats["every"].open)
+    rig.stream.disable("every")
+    rig.stream.enable("every")
+    await until(lambda: len(rig.producers) == 2 and rig.stream.state == "running")
+    rig.broker.send([body(n=1)])
+    await until(lambda: rig.broker.is_drained and len(rig.runs) == 1)
+    assert rig.letters == [("every", "lane:0", "watcher_unavailable")]
+    assert rig.runs == ["every/memory/lane:1/0"]

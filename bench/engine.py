@@ -29,6 +29,7 @@ from bridge.core.seat import Seat
 from bridge.core.window import SKIPPED
 from bridge.filters.match import compile_match
 from bridge.filters.params import compile_params
+from bridge.filters.recipe import Recipe
 from bridge.filters.router import Declared, FilterRouter
 from bridge.ports import Meta, Receipt, Row
 from bridge.runtime.clock import SystemClock
@@ -299,7 +300,7 @@ def _skipper() -> WatcherSpec:
     return WatcherSpec(
         plan=Plan("skip", "asset", "target", "job"),
         make=SkipAll,
-        render=compile_params({}, roots=("event", "trigger")).render_trigger,
+        recipe=Recipe(compile_params({}, roots=("event", "trigger"))),
         ack_timeout=60.0,
     )
 

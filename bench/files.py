@@ -28,6 +28,7 @@ from bridge.core.commands import Limits
 from bridge.core.model import AdvanceItem, Plan, Poll, Slice
 from bridge.core.seat import Seat
 from bridge.filters.params import compile_params
+from bridge.filters.recipe import Recipe
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.persister import Persister
@@ -295,7 +296,7 @@ def _backlog() -> Result:
     spec = WatcherSpec(
         plan=Plan("slow", "asset", "target", "job"),
         make=Slow,
-        render=compile_params({}, roots=("event", "trigger")).render_trigger,
+        recipe=Recipe(compile_params({}, roots=("event", "trigger"))),
         ack_timeout=60.0,
     )
     grown: list[float] = []

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkab
 
 from msgspec import Struct
 
-from bridge.core.model import AdvanceBatch, AdvanceItem, Poll, Routed, Run
+from bridge.core.model import AdvanceBatch, AdvanceItem, Context, Outcome, Poll, Routed, Run
+from bridge.core.model import Meta as Meta  # a producer's part of the port
 
 # Clock ---------------------------------------------------------------------------------------------------------------
 
@@ -41,26 +42,26 @@ class Router(Protocol):
         """Their ids, `size` of them."""
         ...
 
-    @property
-    def matched(self) -> Mapping[str, int]:
-        """How many run requests each watcher's matches made so far."""
+    def outcomes(self) -> Mapping[str, Outcome]:
+        """What became of events so far, by watcher; those of which there is nothing to tell may be left out."""
         ...
 
-    def route(self, poll: Poll) -> Routed:
-        """Total: any bytes become a hit, a fault or nothing. Never raises, never suspends."""
+    @property
+    def ignored(self) -> Mapping[str, int]:
+        """Messages that are known to mean nothing (a test event of S3), by reason."""
+        ...
+
+    def enable(self, watcher: str) -> None: ...
+    def disable(self, watcher: str) -> None:
+        """From the next poll on. Both take an id that the router was made with, and are never called during `route`."""
+        ...
+
+    def route(self, poll: Poll, context: Context) -> Routed:
+        """Total: any bytes become a hit, a fault or nothing. Never suspends; raises what `context.describe` raises."""
         ...
 
 
 # Producer ------------------------------------------------------------------------------------------------------------
-
-
-class Meta(Struct, frozen=True):
-    """What a producer knows of a message beside its body. `timestamp` in seconds since 1970, `position` for people."""
-
-    position: str
-    timestamp: float | None = None
-    key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class Lanes(Protocol):
@@ -172,6 +173,16 @@ class RunRow(Struct, frozen=True, gc=False):
         return self.origin.id
 
     @property
+    def tags(self) -> bytes:
+        own = self.run.tags
+        return self.run.plan.tags if own is None else own
+
+    @property
+    def key(self) -> str | None:
+        """The business key; None too where the plan gives it no time to be held."""
+        return self.run.key if self.run.plan.key_ttl else None
+
+    @property
     def position(self) -> str:
         return self.origin.position_of(self.run.payload)
 
@@ -245,7 +256,8 @@ class Receipt(Struct, frozen=True):
 
     The counts are of rows. `repeats` holds run keys that were there before with the same digest, `conflicts` those
     with another digest (stored under `<run key>~<first 16 hex digits>`), `refused` pairs of row and reason that the
-    database will never take: the commit holds a dead letter for each of them instead.
+    database will never take: the commit holds a dead letter for each of them instead. `suppressed` are new messages
+    whose business key another run holds: rows of their own, never started, and not among `stored`.
     """
 
     sequence: int
@@ -255,6 +267,7 @@ class Receipt(Struct, frozen=True):
     dead_letters: int = 0
     refused: tuple[tuple[Row, str], ...] = ()
     stale_results: int = 0
+    suppressed: int = 0
 
 
 # Store: what comes out -----------------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 from uuid import uuid4
 
 import msgspec
@@ -20,6 +20,7 @@ from msgspec import Struct
 
 import connectors
 from bridge import targets
+from bridge.config.decoding import read_schema
 from bridge.config.load import Kinds, load
 from bridge.config.model import Config, StreamConfig, TargetConfig, WatcherConfig
 from bridge.config.problems import ConfigError
@@ -27,7 +28,10 @@ from bridge.core.commands import Limits
 from bridge.core.errors import Refused
 from bridge.core.model import Plan
 from bridge.core.retry import Backoff
-from bridge.filters.router import Declared, FilterRouter
+from bridge.decode.decoder import Decoder, decoder_of
+from bridge.filters.recipe import Recipe
+from bridge.filters.router import FilterRouter
+from bridge.filters.watch import Declared
 from bridge.importing import load_class, told
 from bridge.ports import StreamKind
 from bridge.runtime.clock import SystemClock
@@ -35,6 +39,7 @@ from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
 from bridge.runtime.persister import Persister
 from bridge.runtime.process import EXIT_UNFINISHED, Process, ProcessSpec, stop_on_signals, tune_interpreter
 from bridge.runtime.runner import WatcherSpec
+from bridge.runtime.schemas import SchemaRegistry, SchemaTeacher
 from bridge.runtime.supervisor import StreamSpec
 from bridge.shared_stream import has_identity
 from bridge.store.options import InstanceId, Retention, StoreOptions
@@ -44,6 +49,9 @@ from bridge.store.sqlite import locate
 from bridge.triggers import BaseEventTrigger
 
 __all__ = ["Config", "ConfigError", "Explained", "explain", "load_config", "open_reader", "problems_of", "run"]
+
+SHOWN_EVERY: Final = 1.0
+"""Seconds between two looks of whoever watches."""
 
 KINDS: Final = Kinds(streams=connectors.KINDS, targets=targets.KINDS)
 
@@ -102,12 +110,20 @@ def explain(config: Config) -> dict[str, Explained]:
 # One process ---------------------------------------------------------------------------------------------------------
 
 
-def run(config: Config, *, accept: Iterable[str] = ()) -> int:
+class Display(Protocol):
+    """Shows a person how the process goes. Neither call may block: both are made on the main loop."""
+
+    def show(self, status: Mapping[str, object]) -> None: ...
+    def close(self) -> None: ...
+
+
+def run(config: Config, *, accept: Iterable[str] = (), watch: Display | None = None) -> int:
     """Runs until a signal; returns the exit code. Raises StoreRefused before anything was started.
 
-    `accept` names ids of watchers and streams whose change of definition or source is meant.
+    `accept` names ids of watchers and streams whose change of definition or source is meant. `watch` is shown the
+    status once a second.
     """
-    code = asyncio.run(_run(config, frozenset(accept)))
+    code = asyncio.run(_run(config, frozenset(accept), watch))
     if code == EXIT_UNFINISHED:
         leave(code)
     return code
@@ -121,7 +137,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def _run(config: Config, accept: frozenset[str]) -> int:
+async def _run(config: Config, accept: frozenset[str], watch: Display | None) -> int:
     stopping = stop_on_signals(abort)
     store = await open_store_of(config)
     try:
@@ -135,7 +151,21 @@ async def _run(config: Config, accept: frozenset[str]) -> int:
         await store.aclose(clean=True)
         raise
     tune_interpreter()
-    return await process.run()
+    if watch is None:
+        return await process.run()
+    telling = asyncio.create_task(_tell(process, watch), name="tell")
+    try:
+        return await process.run()
+    finally:
+        telling.cancel()
+        watch.show(process.status())
+        watch.close()
+
+
+async def _tell(process: Process, watch: Display) -> None:
+    while True:
+        watch.show(process.status())
+        await asyncio.sleep(SHOWN_EVERY)
 
 
 def abort(number: int) -> None:
@@ -202,13 +232,13 @@ def _kind_source(stream: StreamConfig) -> str:
 def _stream(config: Config, stream: StreamConfig) -> StreamSpec:
     kind: StreamKind = KINDS.streams[stream.kind]()
     mine = [w for w in config.watchers if w.stream == stream.name]
-    declared = [Declared(_plan(w, stream), w.match, w.params) for w in mine if w.trigger is None]
+    decoder = decoder_of_stream(stream)
+    declared = declared_of(config, stream)
     source = source_of(stream)
     retry = stream.retry
 
     def router(disabled: frozenset[str]) -> FilterRouter:
-        enabled = [d for d in declared if d.plan.watcher not in disabled]
-        return FilterRouter(enabled, max_body=stream.max_body, strict=stream.is_strict)
+        return router_of(declared, stream, decoder, disabled)
 
     return StreamSpec(
         name=stream.name,
@@ -216,7 +246,7 @@ def _stream(config: Config, stream: StreamConfig) -> StreamSpec:
         source=source,
         producer=lambda: kind.build(stream.options),
         router=router,
-        watchers=tuple(_watcher(w, stream) for w in mine if w.trigger is not None),
+        watchers=tuple(_watcher(w, stream, decoder) for w in mine if w.trigger is not None),
         declared=tuple(d.plan.watcher for d in declared),
         limits=Limits(
             retry=Backoff(retry.delay, retry.factor, retry.max, retry.jitter),
@@ -226,7 +256,38 @@ def _stream(config: Config, stream: StreamConfig) -> StreamSpec:
             max_advancing=stream.max_advancing,
         ),
         cohort_grace_period=stream.cohort_grace_period,
+        decoder=decoder,
+        teacher=_teacher(stream),
     )
+
+
+def declared_of(config: Config, stream: StreamConfig) -> list[Declared]:
+    """The declarative watchers of a stream, in the order of the configuration."""
+    return [
+        Declared(_plan(w, stream), w.condition, w.params, w.reject, w.on_error, w.tags, w.key)
+        for w in config.watchers
+        if w.stream == stream.name and w.trigger is None
+    ]
+
+
+def decoder_of_stream(stream: StreamConfig) -> Decoder | None:
+    """None for plain JSON. Raises Refused; the configuration has been held to the same."""
+    return decoder_of(stream.decode, max_body=stream.max_body, read=read_schema)
+
+
+def router_of(
+    declared: Iterable[Declared], stream: StreamConfig, decoder: Decoder | None, disabled: frozenset[str] = frozenset()
+) -> FilterRouter:
+    strict = stream.is_strict and decoder is None  # a decoder sees to that itself
+    return FilterRouter(declared, max_body=stream.max_body, disabled=disabled, decoder=decoder, strict=strict)
+
+
+def _teacher(stream: StreamConfig) -> SchemaTeacher | None:
+    avro = stream.decode.avro
+    if avro is None or avro.registry is None:
+        return None
+    clock = SystemClock()
+    return SchemaTeacher(SchemaRegistry(avro.registry, clock), clock, random.random)
 
 
 def _plan(watcher: WatcherConfig, stream: StreamConfig) -> Plan:
@@ -235,17 +296,19 @@ def _plan(watcher: WatcherConfig, stream: StreamConfig) -> Plan:
         asset=watcher.asset,
         target=watcher.target,
         job=watcher.job,
-        tags=msgspec.json.encode(watcher.tags, order="deterministic"),
+        tags=watcher.tags.constant or b"{}",
         max_attempts=watcher.max_attempts or stream.max_attempts,
+        key_ttl=watcher.key_ttl,
     )
 
 
-def _watcher(watcher: WatcherConfig, stream: StreamConfig) -> WatcherSpec:
+def _watcher(watcher: WatcherConfig, stream: StreamConfig, decoder: Decoder | None) -> WatcherSpec:
     return WatcherSpec(
         plan=_plan(watcher, stream),
         make=_trigger_of(watcher),
-        render=watcher.params.render_trigger,
+        recipe=Recipe(watcher.params, watcher.tags, watcher.key),
         ack_timeout=stream.ack_timeout,
+        decoder=decoder,
         strict=stream.is_strict,
     )
 

@@ -10,7 +10,21 @@ from io import TextIOWrapper
 
 import typer
 
-from bridge.cli import dead_letters, run, runs, show, status, validate, version, watchers
+from bridge.cli import (
+    completion,
+    dead_letters,
+    explain,
+    init,
+    run,
+    runs,
+    schema,
+    show,
+    status,
+    test,
+    validate,
+    version,
+    watchers,
+)
 from bridge.cli.endings import FINDINGS, INTERRUPTED, OK, code_of, log_at
 
 app = typer.Typer(
@@ -24,13 +38,17 @@ app = typer.Typer(
 
 \b
 Examples:
+  headrace init
   headrace validate
   headrace run
   headrace status
 """,
     epilog="Exit codes: 0 fine, 1 findings, 2 wrong call, 3 the store can't be used. More of them: headrace run --help",
 )
+app.command()(init.init)
 app.command()(validate.validate)
+app.command("test")(test.run_tests)
+app.command()(explain.explain)
 app.command()(run.run)
 app.command()(status.status)
 app.command()(show.show)
@@ -40,6 +58,8 @@ app.command()(watchers.pause)
 app.command()(watchers.resume)
 app.command()(watchers.disable)
 app.command()(watchers.enable)
+app.command()(schema.schema)
+app.command()(completion.completion)
 app.command()(version.version)
 
 
@@ -49,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log_at()
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if completion.is_asked():
+            completion.prepare()
         if given == ["version"]:  # Typer takes 0.2 s to look at options, even at those that are not there
             version.version()
         else:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, get_args
 
 import typer
 
+from bridge.cli.completion import stream_names, watcher_ids
 from bridge.cli.output import Format
 
 _DEFAULT_PATH: Final = "By default what HEADRACE_CONFIG names, else headrace.yaml in this folder."
@@ -74,13 +75,28 @@ LetterStateOption = Annotated[
     typer.Option("--state", "-s", metavar="STATE", help=f"Only those that are {', '.join(get_args(LetterState))}."),
 ]
 WatcherOption = Annotated[
-    str | None, typer.Option("--watcher", "-w", metavar="ID", help="Only those of this watcher.", show_default=False)
+    str | None,
+    typer.Option(
+        "--watcher",
+        "-w",
+        metavar="ID",
+        help="Only those of this watcher.",
+        autocompletion=watcher_ids,
+        show_default=False,
+    ),
 ]
 TargetOption = Annotated[
     str | None, typer.Option("--target", "-t", metavar="NAME", help="Only those for this target.", show_default=False)
 ]
 StreamOption = Annotated[
-    str | None, typer.Option("--stream", metavar="NAME", help="Only those of this stream.", show_default=False)
+    str | None,
+    typer.Option(
+        "--stream",
+        metavar="NAME",
+        help="Only those of this stream.",
+        autocompletion=stream_names,
+        show_default=False,
+    ),
 ]
 ReasonOption = Annotated[
     str | None,
@@ -97,5 +113,11 @@ LetterIds = Annotated[
     typer.Argument(metavar="ID", help="Numbers that `headrace dlq list` shows.", show_default=False),
 ]
 WatcherName = Annotated[
-    str, typer.Argument(metavar="WATCHER", help="The id of a watcher, as `headrace show` lists it.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="WATCHER",
+        help="The id of a watcher, as `headrace show` lists it.",
+        autocompletion=watcher_ids,
+        show_default=False,
+    ),
 ]

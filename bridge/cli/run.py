@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +14,7 @@ from bridge.cli.options import Paths
 from bridge.cli.validate import checked, summary, warnings_of
 
 if TYPE_CHECKING:
+    from bridge.cli.live import LiveTable
     from bridge.config.model import Config
 
 Level = Annotated[
@@ -29,13 +31,15 @@ Accept = Annotated[
         show_default=False,
     ),
 ]
+NoLive = Annotated[bool, typer.Option("--no-live", help="On a terminal too: the log alone, without the table.")]
 
 
-def run(paths: Paths = None, log_level: Level = "info", accept: Accept = None) -> None:
+def run(paths: Paths = None, log_level: Level = "info", accept: Accept = None, no_live: NoLive = False) -> None:
     """Carry messages to runs, until SIGTERM or Ctrl-C.
 
     A second signal ends it at once. The configuration is checked first, as `headrace validate` does. The log goes
-    to standard error: JSON lines where that is no terminal.
+    to standard error: JSON lines where that is no terminal. On a terminal a table below it shows how it goes, unless
+    the log level is debug.
 
     Exit codes: 0 stopped cleanly, 1 problems in the configuration, 3 the store can't be used (another process has
     it, its path is bad, it is newer), 4 the time to stop ran out (nothing is lost, some work comes again), 70 code of
@@ -51,10 +55,30 @@ def run(paths: Paths = None, log_level: Level = "info", accept: Accept = None) -
     config = checked(paths)
     accepted = accept or []
     _refuse_unknown(accepted, config)
-    _announce(config, log_level)
     from bridge import wiring
 
-    raise typer.Exit(wiring.run(config, accept=accepted))
+    table = None if no_live or log_level == "debug" else _table(config)
+    try:
+        _announce(config, log_level)
+        code = wiring.run(config, accept=accepted, watch=table)
+    finally:
+        if table is not None:
+            table.close()
+    raise typer.Exit(code)
+
+
+def _table(config: Config) -> LiveTable | None:
+    """Where somebody watches. From here on the log goes through it."""
+    if not (sys.stderr.isatty() or sys.stdout.isatty()):
+        return None
+    from bridge.cli.live import LiveTable, terminals
+    from bridge.wiring import open_reader
+
+    found = terminals()
+    if found is None:
+        return None
+    console, above = found
+    return LiveTable(console, above, lambda: open_reader(config.store.url).counts(finished=False))
 
 
 def _refuse_unknown(accepted: Sequence[str], config: Config) -> None:

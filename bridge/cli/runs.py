@@ -114,7 +114,8 @@ def as_json(run: RunView) -> dict[str, Any]:
     """Every column; times in ISO 8601, UTC; `params` and `tags` as the JSON that they are."""
     import msgspec
 
-    times = {name: iso_time(getattr(run, name)) for name in ("received_at", "created_at", "updated_at", "due")}
+    names = ("received_at", "created_at", "updated_at", "due", "key_until")
+    times = {name: iso_time(getattr(run, name)) for name in names}
     return {**msgspec.structs.asdict(run), **times, "params": _raw(run.params), "tags": _raw(run.tags)}
 
 
@@ -186,6 +187,7 @@ def _table(runs: Sequence[RunView]) -> RenderableType:
         Column("job", lambda run: run.job, 4),
         Column("repeats", lambda run: str(run.repeats) if run.repeats else "", 5, right=True),
         Column("error", lambda run: run.error, 2, "folded"),
+        Column("suppressed by", lambda run: run.suppressed_by or "", 2, "whole"),
     ]
     return listing(runs, columns, width())
 
@@ -205,6 +207,8 @@ def _launch(run: RunView, now: float) -> list[tuple[str, str]]:
         ("run key", run.run_key),
         ("state", run.state),
         ("", "its watcher is paused or disabled" if run.state == "held" else ""),
+        ("", _suppressed(run, now)),
+        ("key", _held_key(run, now)),
         ("changed", when(run.updated_at, now)),
         ("due", when(run.due, now) if run.due is not None else ""),
         ("error", run.error),
@@ -230,6 +234,20 @@ def _message(run: RunView, now: float) -> list[tuple[str, str]]:
         ("stored", when(run.created_at, now)),
         ("repeats", f"it came again {count(run.repeats, 'time')}" if run.repeats else ""),
     ]
+
+
+def _suppressed(run: RunView, now: float) -> str:
+    if run.suppressed_by is None or run.key_until is None:
+        return ""
+    verb = "has" if run.key_until > now else "had"
+    return f"run {run.suppressed_by} {verb} the key {run.key!r} until {when(run.key_until, now)}"
+
+
+def _held_key(run: RunView, now: float) -> str:
+    if run.key is None or run.key_until is None or run.suppressed_by is not None:
+        return ""
+    verb = "keeps" if run.key_until > now else "kept"
+    return f"{run.key!r}, {verb} others with it away until {when(run.key_until, now)}"
 
 
 def _attempts(run: RunView) -> str:

@@ -97,7 +97,7 @@ def _report(config: Config, everything: Mapping[str, Any]) -> dict[str, list[dic
 
 def _watcher(asset: str, shown: Mapping[str, Any]) -> dict[str, Any]:
     """From what `--effective` shows, where secrets are masked already."""
-    filtering = {key: shown[key] for key in ("match", "trigger") if key in shown}
+    filtering = {key: shown[key] for key in ("match", "when", "reject", "trigger") if key in shown}
     run = shown["run"]
     return {
         "id": shown["id"],
@@ -116,12 +116,18 @@ _ANY: Final = "every event"
 
 
 def _filter(watcher: Mapping[str, Any]) -> str:
-    import json
-
     if "trigger" in watcher:
         return str(watcher["trigger"])
-    match = watcher.get("match")
-    return json.dumps(match, ensure_ascii=False) if match else _ANY
+    conditions = [_condition(watcher[key]) for key in ("match", "when") if key in watcher]
+    rejects = f"; rejects {_condition(watcher['reject'])}" if "reject" in watcher else ""
+    return (" and ".join(conditions) or _ANY) + rejects
+
+
+def _condition(written: object) -> str:
+    """An expression as it is, in one line; a block as JSON."""
+    import json
+
+    return " ".join(written.split()) if isinstance(written, str) else json.dumps(written, ensure_ascii=False)
 
 
 def _columns() -> dict[str, list[Column[Mapping[str, Any]]]]:
@@ -142,7 +148,7 @@ def _columns() -> dict[str, list[Column[Mapping[str, Any]]]]:
             Column("watcher", lambda row: row["id"] + ("" if row["enabled"] else " (disabled)")),
             Column("asset", plain("asset"), 3),
             Column("stream", plain("stream"), 1),
-            Column("match or trigger", _filter, 1, "folded"),
+            Column("takes", _filter, 1, "folded"),
             Column("target", plain("target"), 1),
             Column("job", plain("job"), 2),
         ],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bridge.store.views import Counts, WatcherView
 
 _GONE_SHOWN: Final = 3  # instances that are no more
+_ERRORS_SHOWN: Final = 20
 _STATES: Final = ("pending", "held", "dispatching", "started", "succeeded", "failed", "failed_run")
 
 
@@ -137,6 +138,7 @@ def _parts(health: Health, instances: Sequence[Instance], report: Mapping[str, A
         _stream_table(report["streams"]),
         _target_table(report["targets"]),
         _letter_table(report["dead_letters"]),
+        _error_table(report["streams"]),
         _watcher_lines(report["watchers"]),
     )
     for table in tables:
@@ -217,6 +219,25 @@ def _letter_table(letters: Mapping[str, Mapping[str, int]]) -> RenderableType | 
         Column("waiting", lambda row: f"{row[2]:,}", right=True),
     ]
     return listing(shown, columns, width()) if shown else None
+
+
+def _error_table(streams: Sequence[Mapping[str, Any]]) -> RenderableType | None:
+    """Watchers whose conditions could not be asked of some events: those match nothing, and somebody should know."""
+    from bridge.cli.tables import Column, listing
+
+    rows = [
+        (watcher, told)
+        for said in streams
+        for watcher, told in (said.get("outcomes") or {}).items()
+        if isinstance(told, dict) and told.get("errors")
+    ]
+    columns: list[Column[tuple[str, dict[str, Any]]]] = [
+        Column("filter errors", lambda row: row[0]),
+        Column("events", lambda row: f"{row[1]['errors']:,}", right=True),
+        Column("field missing", lambda row: f"{row[1].get('missing', 0):,}", 1, right=True),
+        Column("last error", lambda row: str(row[1].get("last_error", "")), 2, "folded"),
+    ]
+    return listing(rows[:_ERRORS_SHOWN], columns, width()) if rows else None
 
 
 def _watcher_lines(watchers: Mapping[str, Sequence[str]]) -> RenderableType | None:

@@ -1,4 +1,4 @@
-"""The blocks `store`, `instance`, `streams` and `targets`."""
+"""The blocks `streams` and `targets`: keys that all have, and keys of the kind."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any, Final, NamedTuple, TypeVar
 from msgspec import Struct
 
 from bridge.config import later
+from bridge.config.decoding import DecodingBlock, Senseless, decoding_of, read_schema
 from bridge.config.fields import BAD, Field, Fields, construct, refuse
-from bridge.config.model import InstanceConfig, StoreConfig, StreamConfig, TargetConfig
-from bridge.config.nodes import Entry, Node, Scalar, walk
+from bridge.config.model import StreamConfig, TargetConfig
+from bridge.config.nodes import Entry, walk
 from bridge.config.nodes import Mapping as MappingNode
 from bridge.config.reading import Reading, Where, quoted, shown
-from bridge.config.shapes import AsNode, Block, fields_of, shape_of
+from bridge.config.shapes import AsNode, fields_of, shape_of
 from bridge.config.suggest import VERY_CLOSE, did_you_mean, listed, nearest
 from bridge.core.errors import HeadraceError
 from bridge.core.units import format_size
+from bridge.decode.options import Decoding
 from bridge.ports import StreamKind, TargetKind
 
 
@@ -31,55 +33,12 @@ class Kinds(NamedTuple):
 AnyKind = TypeVar("AnyKind", StreamKind, TargetKind)
 
 _OWN: Final = frozenset({"name", "kind", "options"})
-_KIND: Final = Field("kind", "kind", AsNode(), False, "", lambda: None, "kind")
+KIND: Final = Field("kind", "kind", AsNode(str), False, "", lambda: None, "kind")
 
-STREAM_FIELDS: Final = fields_of(StreamConfig, _OWN)
+_DECODING: Final = fields_of(DecodingBlock)
+_OF_STREAMS: Final = fields_of(StreamConfig, _OWN | {"decode"})
+STREAM_FIELDS: Final = Fields((*_DECODING.by_name.values(), *_OF_STREAMS.by_name.values()), _OF_STREAMS.later)
 TARGET_FIELDS: Final = fields_of(TargetConfig, _OWN)
-
-
-# Store and instance --------------------------------------------------------------------------------------------------
-
-
-def read_store(entry: Entry, where: Where, reading: Reading) -> StoreConfig | None:
-    """A URL, or a mapping with `url` and more."""
-    url: Node | None = entry.value
-    if isinstance(entry.value, MappingNode):
-        store = Block(StoreConfig).read(entry.value, where, reading)
-        url = entry.value.entries["url"].value if "url" in entry.value.entries else None
-    elif isinstance(entry.value, Scalar):
-        text = STORE_URL.read(entry.value, where.field("url", entry.key.place), reading)
-        store = BAD if text is BAD else construct(StoreConfig, {"url": text}, where, reading)
-    else:
-        store = refuse(entry.value, "a URL or a mapping", where, reading, "like `store: sqlite:///headrace.db`")
-    if not isinstance(store, StoreConfig):
-        return None
-    return store if url is None or _is_known_store(store.url, url, reading) else None
-
-
-STORE_URL: Final = fields_of(StoreConfig).by_name["url"].shape
-
-
-def _is_known_store(text: str, url: Node, reading: Reading) -> bool:
-    scheme, _, rest = text.partition("://")
-    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        return True
-    if scheme == "sqlite":
-        reading.problem(url.place, "the address of the store names no file", "three slashes: sqlite:///headrace.db")
-    elif scheme.partition("+")[0] in ("postgresql", "postgres"):
-        reading.problem(url.place, f"a store on PostgreSQL {later.NOT_YET}", "what works is sqlite:///headrace.db")
-    else:
-        reading.problem(
-            url.place, "the address of the store is no URL that is known here", "like sqlite:///headrace.db"
-        )
-    return False
-
-
-def read_instance(entry: Entry, where: Where, reading: Reading) -> InstanceConfig | None:
-    instance = Block(InstanceConfig).read(entry.value, where, reading)
-    return instance if isinstance(instance, InstanceConfig) else None
-
-
-# Streams and targets: keys that all have, and keys of the kind -------------------------------------------------------
 
 
 def read_streams(
@@ -95,6 +54,7 @@ def read_streams(
         _check_sizes(config, entry, where, reading)
         if check:
             _check(kind, config, entry, where, reading)
+            _check_decoder(config, entry, reading)
         found[config.name] = (config, _source_of(kind, config, entry, where, reading, check=check))
     return found
 
@@ -128,12 +88,12 @@ def _read_kinded(
     if not isinstance(node, MappingNode):
         refuse(node, "a mapping", where, reading, f"with a `kind`: {listed(kinds)}")
         return None, None
-    common: Fields = fields_of(made, _OWN)
+    common: Fields = STREAM_FIELDS if made is StreamConfig else TARGET_FIELDS
     name, kind = _read_kind(node, where, kinds, known_later, reading)
     if kind is None:
         _read_without_kind(node, where, common, reading)
         return None, None
-    return kind, _combined(entry, node, where, made, (name, kind.options), reading)
+    return kind, _combined(entry, node, where, made, common, (name, kind.options), reading)
 
 
 def _combined(
@@ -141,13 +101,13 @@ def _combined(
     node: MappingNode,
     where: Where,
     made: type[Configured],
+    common: Fields,
     kind: tuple[str, type[Struct]],
     reading: Reading,
 ) -> Configured | None:
     """The keys that all have and those of the kind, read together. `kind` is its name and the Struct of its keys."""
-    common: Fields = fields_of(made, _OWN)
     options: Fields = fields_of(kind[1])
-    fields = Fields((_KIND, *{**common.by_name, **options.by_name}.values()), {**common.later, **options.later})
+    fields = Fields((KIND, *{**common.by_name, **options.by_name}.values()), {**common.later, **options.later})
     values = fields.read(node, where, reading)
     if not values.is_complete:
         return None
@@ -158,8 +118,30 @@ def _combined(
     shared = {key: getattr(built, key) for key in _attributes(common) & _attributes(options)}
     own = _only(_attributes(common) - shared.keys(), values.good)
     own |= {key: value for key, value in shared.items() if value is not None}
+    if made is StreamConfig and not _put_decoding(own, node, where, reading):
+        return None
     config = construct(made, {**own, "name": entry.key.text, "kind": kind[0], "options": built}, where, reading)
     return config if isinstance(config, made) else None
+
+
+def _put_decoding(own: dict[str, Any], node: MappingNode, where: Where, reading: Reading) -> bool:
+    """Puts a Decoding in the place of what is written for `decode` and `unwrap`; False with a problem."""
+    decoding = read_decoding(own, node, where, reading)
+    own.pop("unwrap", None)
+    if decoding is None:
+        return False
+    own["decode"] = decoding
+    return True
+
+
+def read_decoding(values: Mapping[str, Any], node: MappingNode, where: Where, reading: Reading) -> Decoding | None:
+    """What the values of `decode` and `unwrap` mean together; None with a problem."""
+    decoding = decoding_of(values.get("decode", "json"), values.get("unwrap", []))
+    if not isinstance(decoding, Senseless):
+        return decoding
+    message = f"{where.prefix}{decoding.key}: {decoding.message}"
+    reading.problem(node.entries[decoding.key].value.place, message, decoding.hint)
+    return None
 
 
 def _only(keys: AbstractSet[str], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,3 +238,17 @@ def _check(
         sentences = (str(error),)
     for sentence in sentences:
         reading.foreign(entry.key.place, f"{where.label}: {sentence}")
+
+
+def _check_decoder(config: StreamConfig, entry: Entry, reading: Reading) -> None:
+    """Whether the decoder can be made: its files are there and make sense, its packages are installed."""
+    if config.decode in (Decoding(), Decoding(strict=True)):
+        return
+    from bridge.decode.decoder import decoder_of  # every start would pay for it, and most streams are JSON
+
+    try:
+        decoder_of(config.decode, max_body=config.max_body, read=read_schema)
+    except (HeadraceError, OSError, ValueError) as error:
+        entries = entry.value.entries if isinstance(entry.value, MappingNode) else {}
+        blamed = next((entries[key] for key in ("decode", "unwrap") if key in entries), entry)
+        reading.foreign(blamed.key.place, str(error))

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from bridge.config.model import Config, WatcherConfig
+from bridge.config.decoding import written_decode
+from bridge.config.model import Config, StreamConfig, WatcherConfig
 from bridge.config.reading import KeyPath
 from bridge.config.secrecy import MASK, without_url_passwords
 from bridge.core.units import Duration, Size, format_duration, format_size
@@ -27,7 +28,7 @@ def effective(config: Config) -> dict[str, Any]:
         "store": shown.struct(config.store, ("store",)),
         "instance": shown.struct(config.instance, ("instance",)),
         "targets": {name: shown.kinded(target, ("targets", name)) for name, target in config.targets.items()},
-        "streams": {name: shown.kinded(stream, ("streams", name)) for name, stream in config.streams.items()},
+        "streams": {name: shown.stream(stream, ("streams", name)) for name, stream in config.streams.items()},
         "assets": _assets(config, shown),
     }
 
@@ -46,10 +47,19 @@ def _watcher(watcher: WatcherConfig, path: KeyPath, shown: _Shown) -> dict[str, 
     def value(key: str, own: object, *above: str) -> object:
         return shown.value(own, None, (*path, *above, key))
 
-    filtering: dict[str, Any] = {"match": watcher.written.get("match")}
+    written = watcher.written
+    filtering: dict[str, Any] = {key: written[key] for key in ("match", "when", "reject") if key in written}
     if watcher.trigger is not None:
-        filtering = {"trigger": value("trigger", watcher.trigger), "kwargs": watcher.written.get("kwargs", {})}
+        filtering = {"trigger": value("trigger", watcher.trigger), "kwargs": written.get("kwargs", {})}
+    else:
+        filtering["on_error"] = watcher.on_error
+    keyed: dict[str, Any] = {}
+    if "key" in written:
+        ttl = shown.value(watcher.key_ttl, Duration, (*path, "run", "key_ttl"))
+        keyed = {"key": written["key"], "key_ttl": ttl}
     return {
+        # What an expression asks for of an item of `for_each` stays there for it; the rest is in its place by now.
+        **({"for_each": [written["each"]]} if "each" in written else {}),
         "name": value("name", watcher.name),
         "id": value("id", watcher.id),
         "stream": value("stream", watcher.stream),
@@ -59,8 +69,9 @@ def _watcher(watcher: WatcherConfig, path: KeyPath, shown: _Shown) -> dict[str, 
         "run": {
             "target": value("target", watcher.target, "run"),
             "job": value("job", watcher.job, "run"),
-            "params": watcher.written.get("params", {}),
-            "tags": watcher.written.get("tags", {}),
+            "params": written.get("params", {}),
+            "tags": written.get("tags", {}),
+            **keyed,
         },
     }
 
@@ -69,7 +80,18 @@ class _Shown:
     """Values as they may be shown."""
 
     def __init__(self, masked: Mapping[KeyPath, str]) -> None:
-        self._masked = masked
+        self._masked = {**masked, **{_without_layer(path): text for path, text in masked.items()}}
+
+    def stream(self, config: StreamConfig, path: KeyPath) -> dict[str, Any]:
+        """A stream: `decode` and `unwrap` in the words of those who write them."""
+        *wrappers, last = written_decode(config.decode)
+        decode = self.value(last, None, (*path, "decode"))
+        both = {
+            "decode": [*wrappers, decode] if wrappers else decode,
+            "unwrap": self.value(list(config.decode.unwrap), None, (*path, "unwrap")),
+        }
+        every = self.kinded(config, path)
+        return {"kind": every.pop("kind"), **{key: both.get(key, value) for key, value in every.items()}, **both}
 
     def kinded(self, config: Struct, path: KeyPath) -> dict[str, Any]:
         """A stream or target: its kind, the kind's keys, and those that all have."""
@@ -99,11 +121,18 @@ class _Shown:
         if isinstance(value, set | frozenset):
             # Its order is not that of the file, so one secret among the items hides them all.
             is_masked = any(known[: len(path)] == path for known in self._masked)
-            return [MASK if is_masked else _with_unit(item, _inner(annotation, 0)) for item in sorted(value)]
-        return _with_unit(value, annotation)
+            return [MASK if is_masked else with_unit(item, _inner(annotation, 0)) for item in sorted(value)]
+        return with_unit(value, annotation)
 
 
-def _with_unit(value: object, annotation: Any) -> object:
+def _without_layer(path: KeyPath) -> KeyPath:
+    """The path of an option of `decode`, wherever in a list its format stands."""
+    is_in_list = path[:1] == ("streams",) and path[2:3] == ("decode",) and len(path) > 4 and isinstance(path[3], int)
+    return (*path[:3], *path[4:]) if is_in_list else path
+
+
+def with_unit(value: object, annotation: Any) -> object:
+    """A duration or a size, told by the type of its field, as it is written; anything else as it is."""
     unit = _unit(annotation)
     if unit is None or isinstance(value, bool) or not isinstance(value, int | float):
         return value

@@ -11,17 +11,11 @@ NOT_YET: Final = "is known, but not available in this version"
 
 STREAM_KINDS: Final = ("directory", "python", "kafka", "sqs", "pubsub", "servicebus", "http")
 TARGET_KINDS: Final = ("command", "log", "airflow", "prefect", "dagster", "webhook")
-FORMATS: Final = ("cloudevents", "avro", "protobuf", "text", "raw")
 
-TOP: Final = {
-    "defaults": "write the keys out where they are used, or share them with an anchor and `<<: *name`",
-    "server": "",
-    "include": "name a folder instead: all its YAML files are read together",
-}
+TOP: Final = {"server": ""}
 STORE: Final = {"encryption": "", "pool_size": "", "pool_timeout": ""}
 INSTANCE: Final = {"capacity": "", "queues": "", "team": ""}
 STREAM: Final = {
-    "unwrap": "",
     "id": "",
     "start": "",
     "dead_letter": "dead letters are kept in the store: see `headrace dlq list`",
@@ -30,18 +24,9 @@ STREAM: Final = {
     "on_unmatched": "leave it out: what no watcher matches is settled and counted",
     "queues": "leave it out: every instance runs every stream",
 }
-DECODE: Final[dict[str, str]] = dict.fromkeys(FORMATS, "what works is json")
-WATCHER: Final = {
-    "when": "use `match`, or a Python filter (`trigger`)",
-    "reject": "use a Python filter (`trigger`), which may reject",
-    "on_error": "leave it out: what can't be compared is no match",
-    "max_runs_per_minute": "",
-    "for_each": "write the watchers out",
-}
+WATCHER: Final = {"max_runs_per_minute": ""}
 RUN: Final = {
     "partition_key": "",
-    "key": "",
-    "key_ttl": "",
     "ordered": "",
     "batch": "",
     "debounce": "",

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 from bridge.config import later
 from bridge.config.problems import Problem
 from bridge.core.units import Duration, Size, format_duration
+from bridge.decode.options import Decoding
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -100,26 +101,15 @@ class TargetRetry(Backoff, frozen=True):
     attempts: Count = 10
 
 
-class StrictJson(Struct, frozen=True):
-    """JSON where a key that is there twice is refused. Slower."""
-
-    LATER: ClassVar[Mapping[str, str]] = later.DECODE
-
-    json: Literal["strict"]
-
-
-Decode = Annotated[Literal["json"], Meta(extra={"later": later.FORMATS})] | StrictJson
-
-
 class StreamConfig(Struct, frozen=True):
-    """A source of events. `options` holds the keys of its kind."""
+    """A source of events. `options` holds the keys of its kind, `decode` the keys `decode` and `unwrap`."""
 
     LATER: ClassVar[Mapping[str, str]] = later.STREAM
 
     name: str
     kind: str
     options: Any
-    decode: Decode = "json"
+    decode: Decoding = Decoding()
     max_body: Bytes = MIB
     generation: Count = 1
     max_attempts: Count = 5
@@ -134,7 +124,7 @@ class StreamConfig(Struct, frozen=True):
     @property
     def is_strict(self) -> bool:
         """Whether bodies are read as strict JSON."""
-        return isinstance(self.decode, StrictJson)
+        return self.decode.strict
 
     def __repr__(self) -> str:
         return f"StreamConfig({self.name!r}, {self.kind!r}, …)"  # options may hold a secret
@@ -159,24 +149,33 @@ class TargetConfig(Struct, frozen=True):
 # Watchers ------------------------------------------------------------------------------------------------------------
 
 
+OnError = Literal["no_match", "reject"]
+
+
 class WatcherConfig(Struct, frozen=True):
     """A filter on a stream, and the run that a match asks for.
 
-    `id` is what run keys begin with; `name` and `asset` are for people. `match` and `params` are the compiled forms
-    (`bridge.filters`), `match` None where every event matches. A Python watcher has a `trigger` (an import path) with
-    `kwargs` instead. `definition` is the SHA-256, in hex, of what the watcher does: not of its names, nor of a secret.
-    `written` holds `match`, `kwargs`, `params` and `tags` as they were written, for people, secrets masked.
+    `id` is what run keys begin with; `name` and `asset` are for people. A declarative watcher has a `condition` (None:
+    every event), maybe a `reject`, and `on_error`; a Python watcher has a `trigger` (an import path) with `kwargs`.
+    `params`, `tags` and `key` are plans; all compiled forms are those of `bridge.filters`. `key_ttl` is there with a
+    key. `definition` is the SHA-256, in hex, of what the watcher does: not of its names, nor of a secret. `written`
+    holds the blocks and expressions as they were written, for people, secrets masked: `match`, `when`, `reject`,
+    `kwargs`, `params`, `tags`, `key`, and `each`, the item of `for_each` where an expression asks for it.
     """
 
     id: str
     name: str
     asset: str
     stream: str
-    match: Any
+    condition: Any
+    reject: Any
+    on_error: OnError
     params: Any
+    tags: Any
+    key: Any
+    key_ttl: float | None
     target: str
     job: str
-    tags: dict[str, Any]
     enabled: bool
     max_attempts: int | None
     trigger: str | None

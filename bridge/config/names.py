@@ -11,6 +11,9 @@ LONGEST: Final = 128
 _RESERVED: Final = frozenset("/~*${}")
 """Run keys are `<watcher id>/<source>/…` and `…~<digest>`, and `*` stands for every watcher."""
 
+NAME_PATTERN: Final = r"^[^\s/~*${}\-][^\s/~*${}]*$"
+"""The rule as a regular expression, but for its length and for characters that can't be printed."""
+
 NAME_RULE: Final = (
     f"a name has no spaces, no control characters and none of / ~ * $ {{ }}, and at most {LONGEST} characters"
 )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
+from bridge.config.problems import Problem
+
 if TYPE_CHECKING:
     from bridge.config.source import Source
 
@@ -26,15 +28,25 @@ class Place(Struct, frozen=True, eq=False, gc=False):
 
 
 class Scalar(Struct, frozen=True, eq=False):
-    """Text; `is_plain` where it was written without quotes, and so may stand for a number, a bool or nothing."""
+    """Text; `is_plain` where it was written without quotes, and so may stand for a number, a bool or nothing.
+
+    `is_secret` where the name that it came by says so, and not the one that it stands behind.
+    """
 
     text: str
     is_plain: bool
     place: Place
+    is_secret: bool = False
 
     @property
     def kind(self) -> ScalarKind:
         return kind_of(self.text) if self.is_plain else "text"
+
+
+class Broken(Scalar, frozen=True, eq=False):
+    """A scalar that can't be had; whoever asks for its value meets the problem."""
+
+    problem: Problem | None = None
 
 
 class Entry(Struct, frozen=True, eq=False):

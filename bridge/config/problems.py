@@ -70,14 +70,16 @@ class ConfigError(HeadraceError):
 
 
 class Problems:
-    """Gathers problems. The same one, met again through an alias, counts once."""
+    """Gathers problems. The same one, met again through an alias, a default or `for_each`, is listed once."""
 
     def __init__(self) -> None:
         self._problems: dict[Problem, None] = {}
+        self._met = 0
         self.unlisted = 0
 
     def __len__(self) -> int:
-        return len(self._problems) + self.unlisted
+        """How often one was met, the same one again included: whoever compares sees that something was wrong."""
+        return self._met
 
     @property
     def is_full(self) -> bool:
@@ -85,6 +87,7 @@ class Problems:
         return len(self._problems) >= MOST
 
     def add(self, problem: Problem) -> None:
+        self._met += 1
         if problem in self._problems:
             return
         if self.is_full:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from bridge.config.nodes import MOST_DIGITS, TRUE, Node, Place, Scalar, Sequence, kind_of, number_of
+from bridge.config.nodes import MOST_DIGITS, TRUE, Broken, Node, Place, Scalar, Sequence, kind_of, number_of
 from bridge.config.problems import Problems
 from bridge.config.secrecy import MASK, is_only_a_reference, is_secret_name, without_url_passwords
 from bridge.config.variables import Filled, Unfilled, Variables
@@ -95,6 +97,11 @@ class Reading:
     def problem(self, place: Place, message: str, hint: str = "") -> None:
         self.problems.add(place.source.problem(place, without_url_passwords(message), without_url_passwords(hint)))
 
+    def met(self, broken: Broken) -> None:
+        """Whoever wanted the value of a scalar that can't be had meets its problem, which is listed once."""
+        if broken.problem is not None:
+            self.problems.add(broken.problem)
+
     def foreign(self, place: Place, message: str, hint: str = "") -> None:
         """A problem in somebody else's words: no value that came from a secret place survives in it."""
         for secret in sorted(self._secrets, key=len, reverse=True):
@@ -104,16 +111,20 @@ class Reading:
 
     def fill(self, scalar: Scalar, where: Where) -> Filled | None:
         """The scalar after substitution; None with a problem where that is impossible."""
+        if isinstance(scalar, Broken):
+            self.met(scalar)
+            return None
         filled = self.variables.fill(scalar)
+        is_secret = is_hidden(scalar, where)
         if isinstance(filled, Unfilled):
             message = filled.message
-            if where.is_secret and not is_only_a_reference(filled.part):
+            if is_secret and not is_only_a_reference(filled.part):
                 message = message.replace(filled.part, "${…}")
             self.problem(part_of(scalar.place, filled.part), message, filled.hint)
             return None
         if filled.origins:
             self._hide(where.path, filled.text, f"{MASK} from {', '.join(filled.origins)}")
-        elif where.is_secret and filled.text and not (filled.is_plain and kind_of(filled.text) in ("nothing", "bool")):
+        elif is_secret and filled.text and not (filled.is_plain and kind_of(filled.text) in ("nothing", "bool")):
             self._hide(where.path, filled.text, MASK)
         return filled
 
@@ -129,56 +140,82 @@ class Reading:
 
         Text that came in through a variable stays text.
         """
-        return self._plain(node, where, self.fill)
+        return self._plain(node, where, self.fill, self._number)
+
+    def exact(self, node: Node, where: Where) -> object:
+        """The same, where a number with a fraction or an exponent is the Decimal that was written."""
+        return self._plain(node, where, self.fill, self._decimal)
 
     def unfilled(self, node: Node, where: Where) -> object:
-        """The same, with every `${...}` left alone."""
-        return self._plain(node, where, _as_written)
+        """The same as `plain`, with every `${...}` left alone."""
+        return self._plain(node, where, self._as_written, self._number)
 
     def written(self, node: Node, where: Where) -> object:
         """The same as it may be shown: `${...}` left alone, secrets masked."""
-        return self._plain(node, where, _as_shown)
+        return self._plain(node, where, _as_shown, self._number)
 
-    def _plain(self, node: Node, where: Where, take: Callable[[Scalar, Where], Filled | None]) -> object:
+    def _plain(self, node: Node, where: Where, take: Take, number: Callable[[str, Node], object]) -> object:
         if isinstance(node, Scalar):
             filled = take(node, where)
-            return None if filled is None else self._typed(filled, node)
+            return None if filled is None else self._typed(filled, node, number)
         if isinstance(node, Sequence):
-            return [self._plain(item, where.item(number, item.place), take) for number, item in enumerate(node.items)]
+            return [self._plain(item, where.item(n, item.place), take, number) for n, item in enumerate(node.items)]
         return {
-            name: self._plain(entry.value, where.field(name, entry.key.place), take)
+            name: self._plain(entry.value, where.field(name, entry.key.place), take, number)
             for name, entry in node.entries.items()
         }
 
-    def _typed(self, filled: Filled, node: Scalar) -> object:
+    def _typed(self, filled: Filled, node: Node, number: Callable[[str, Node], object]) -> object:
         kind = kind_of(filled.text) if filled.is_plain else "text"
         if kind == "whole":
             return self._whole(filled.text, node)
         if kind == "number":
-            number = number_of(filled.text)
-            if not math.isfinite(number):
-                self.problem(node.place, "a number that JSON does not know", "put it in quotes to make it text")
-                return None
-            return number
+            return number(filled.text, node)
         if kind == "bool":
             return filled.text in TRUE
         return None if kind == "nothing" else filled.text
 
-    def _whole(self, text: str, node: Scalar) -> int | None:
+    def _whole(self, text: str, node: Node) -> int | None:
         if len(text) > MOST_DIGITS:
             self.problem(node.place, f"a number of {len(text)} digits", f"at most {MOST_DIGITS}, or quotes around it")
             return None
         return int(text)
 
+    def _number(self, text: str, node: Node) -> float | None:
+        value = number_of(text)
+        if math.isfinite(value):
+            return value
+        self.problem(node.place, "a number that JSON does not know", "put it in quotes to make it text")
+        return None
 
-def _as_written(scalar: Scalar, where: Where) -> Filled:
-    return Filled(scalar.text, scalar.is_plain)
+    def _decimal(self, text: str, node: Node) -> Decimal | None:
+        if self._number(text, node) is None:
+            return None
+        if len(text) <= MOST_DIGITS:
+            with suppress(InvalidOperation):  # an exponent that no Decimal has
+                return Decimal(text)
+        self.problem(node.place, "a number that is too long to keep exactly", "put it in quotes to make it text")
+        return None
+
+    def _as_written(self, scalar: Scalar, where: Where) -> Filled | None:
+        if isinstance(scalar, Broken):
+            self.met(scalar)
+            return None
+        return Filled(scalar.text, scalar.is_plain)
+
+
+Take = Callable[[Scalar, Where], Filled | None]
 
 
 def _as_shown(scalar: Scalar, where: Where) -> Filled:
-    if where.is_secret and not is_only_a_reference(scalar.text):
+    if is_hidden(scalar, where) and not is_only_a_reference(scalar.text):
         return Filled(MASK, False)
     return Filled(without_url_passwords(scalar.text), scalar.is_plain)
+
+
+def is_hidden(scalar: Scalar, where: Where) -> bool:
+    """Whether the scalar's value is nobody's business: by the key that it stands behind, or the name it came by."""
+    return where.is_secret or scalar.is_secret
 
 
 def part_of(place: Place, part: str) -> Place:
@@ -198,7 +235,7 @@ def seen(node: Node, filled: Filled | None, where: Where) -> str:
     if filled is not None and filled.origins:
         holds = "is empty" if not filled.text else "holds something else"
         return f"but {', '.join(filled.origins)} {holds}"
-    if where.is_secret:
+    if is_hidden(node, where):
         return f"saw {MASK}"
     kind = node.kind
     if kind == "nothing":

@@ -81,7 +81,10 @@ def bounds_of(metas: list[Meta]) -> Bounds:
 
 
 class Text(Struct, frozen=True):
+    """`is_path`: of a file, which whoever knows the YAML file makes absolute."""
+
     bounds: Bounds
+    is_path: bool = False
 
     @property
     def expected(self) -> str:
@@ -227,6 +230,8 @@ _SIZE_UNITS: Final = {
     "b": "B", "byte": "B", "bytes": "B", "k": "KiB", "kb": "KB", "kib": "KiB", "m": "MiB", "mb": "MB", "mib": "MiB",
     "g": "GiB", "gb": "GB", "gib": "GiB",
 }  # fmt: skip
+DURATION_UNITS: Final = tuple(dict.fromkeys(_DURATION_UNITS.values()))
+SIZE_UNITS: Final = tuple(dict.fromkeys(_SIZE_UNITS.values()))
 _SPELLED: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 

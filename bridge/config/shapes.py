@@ -1,7 +1,8 @@
 """Types to readers: any msgspec Struct becomes a reader of nodes that knows the place of everything it refuses.
 
 Fields may be text, numbers, bools, `Duration`, `Size`, `Literal`, lists, tuples, sets, mappings, nested Structs,
-`None` and unions of these, each with the constraints of `msgspec.Meta`. A value of type `Unread` stays a node.
+`None` and unions of these, each with the constraints of `msgspec.Meta`. A value of type `Annotated[Node, Looks(...)]`
+stays a node.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from msgspec import Meta, Struct
 
 from bridge.config.fields import BAD, Field, Fields, Shape, construct, refuse
 from bridge.config.nodes import Mapping, Node, Scalar, Sequence
-from bridge.config.reading import Reading, Where, seen
+from bridge.config.reading import Reading, Where, is_hidden, seen
 from bridge.config.scalars import (
     Bounds,
     Choice,
@@ -34,8 +35,16 @@ from bridge.config.scalars import (
 from bridge.config.suggest import listed, one_of
 from bridge.core.units import Duration, Size
 
-Unread = Annotated[Node, "unread"]
-"""The type of a field that somebody else reads."""
+FilePath = Annotated[str, Meta(min_length=1, extra={"is_path": True}, description="the path of a file")]
+"""Text that becomes an absolute path: a relative one begins at the folder of the YAML file that it stands in."""
+
+
+class Looks(Struct, frozen=True):
+    """Behind `Node` in the type of a field that somebody else reads: what it may hold, for whoever describes it."""
+
+    like: Any
+    about: str = ""
+
 
 _DURATION: Final = get_args(Duration)[1]
 _SIZE: Final = get_args(Size)[1]
@@ -55,7 +64,9 @@ class Block(Struct, frozen=True, dict=True):
         if not isinstance(node, Mapping):
             return refuse(node, self.expected, where, reading, f"with the keys {listed(self.fields.by_name)}")
         values = self.fields.read(node, where, reading)
-        return construct(self.made, values.good, where, reading) if values.is_complete else BAD
+        if not values.is_complete or any(name not in self.fields.by_name for name in node.entries):
+            return BAD
+        return construct(self.made, values.good, where, reading)
 
 
 class ListOf(Struct, frozen=True):
@@ -104,6 +115,9 @@ class Anything(Struct, frozen=True):
 
 
 class AsNode(Struct, frozen=True):
+    """A node for somebody else to read; it looks like a value of the type `looks`."""
+
+    looks: Any = Any
     expected: str = "a value"
 
     def read(self, node: Node, where: Where, reading: Reading) -> object:
@@ -119,7 +133,13 @@ class OneScalar(Struct, frozen=True):
 
     @property
     def expected(self) -> str:
-        return one_of((*(s.expected for s in self.shapes if not isinstance(s, Nothing)), *self.also))
+        words: list[str] = []
+        for shape in self.shapes:
+            if isinstance(shape, Choice):
+                words += map(str, shape.values)
+            elif not isinstance(shape, Nothing):
+                words.append(shape.expected)
+        return one_of((*words, *self.also))
 
     def read(self, node: Node, where: Where, reading: Reading) -> object:
         if not isinstance(node, Scalar):
@@ -130,10 +150,12 @@ class OneScalar(Struct, frozen=True):
         hint = ""
         for shape in self.shapes:
             value = shape.take(filled)
+            if isinstance(value, str) and isinstance(shape, Text) and shape.is_path:
+                return str(node.place.source.folder / value)
             if not isinstance(value, Miss):
                 return value
             hint = hint or value.hint
-        if where.is_secret and filled.text in hint:
+        if is_hidden(node, where) and filled.text in hint:
             hint = "put it in quotes"
         reading.problem(
             node.place, f"`{where.name}`: expected {self.expected}, {seen(node, filled, where)}", hint or self.about
@@ -192,16 +214,30 @@ def _inner(shape: Shape) -> Fields | None:
     return next((s.fields for s in shapes if isinstance(s, Block)), None)
 
 
+def looks_of(annotation: Any) -> Looks | None:
+    """What stands behind `Node` in a type, also where `None` is allowed beside it."""
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    for member in get_args(annotation) if is_union else (annotation,):
+        for meta in getattr(member, "__metadata__", ()):
+            if isinstance(meta, Looks):
+                return meta
+    return None
+
+
 def about_of(annotation: Any) -> str:
     """The description that the field's annotation carries, if it has one of its own."""
+    looks = looks_of(annotation)
+    if looks is not None:
+        return looks.about
     metas = [m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, Meta) and m not in (_DURATION, _SIZE)]
     return next((m.description for m in reversed(metas) if m.description), "")
 
 
 def shape_of(annotation: Any) -> Shape:
     """The reader for a type. Raises TypeError for one that a configuration can't hold: a defect of the kind."""
-    if annotation == Unread:
-        return AsNode()
+    looks = looks_of(annotation)
+    if looks is not None:
+        return AsNode(looks.like)
     metas: list[Meta] = []
     if get_origin(annotation) is Annotated:
         metas = [meta for meta in annotation.__metadata__ if isinstance(meta, Meta)]
@@ -236,7 +272,9 @@ def _scalar(annotation: Any, metas: list[Meta]) -> ScalarShape | None:
         return Nothing()
     if annotation is bool:
         return YesOrNo()
-    shapes: dict[object, abc.Callable[[Bounds], ScalarShape]] = {str: Text, int: Whole, float: Number}
+    if annotation is str:
+        return Text(bounds, any(m.extra and m.extra.get("is_path") for m in metas))
+    shapes: dict[object, abc.Callable[[Bounds], ScalarShape]] = {int: Whole, float: Number}
     return shapes[annotation](bounds) if annotation in shapes else None
 
 
@@ -257,14 +295,14 @@ def _collection(annotation: Any, bounds: Bounds) -> Shape:
 
 
 def _union(shapes: list[Shape]) -> Shape:
-    for all_embracing in (AsNode(), Anything()):
-        if all_embracing in shapes:
-            return all_embracing
+    for shape in shapes:
+        if isinstance(shape, AsNode | Anything):
+            return shape
     inner = [s for shape in shapes for s in (shape.shapes if isinstance(shape, OneOf) else (shape,))]
     scalars = tuple(s for shape in inner if isinstance(shape, OneScalar) for s in shape.shapes)
     about = next((shape.about for shape in inner if isinstance(shape, OneScalar) and shape.about), "")
     # Text takes whatever comes through a variable, so the others are asked first.
-    ordered = tuple(sorted(scalars, key=lambda shape: isinstance(shape, Text)))
+    ordered = tuple(sorted(_one_choice(scalars), key=lambda shape: isinstance(shape, Text)))
     others = [shape for shape in inner if not isinstance(shape, OneScalar)]
     if len({isinstance(shape, ListOf) for shape in others}) != len(others):
         raise TypeError(f"a configuration can't tell these apart: {one_of(s.expected for s in others)}")
@@ -272,3 +310,13 @@ def _union(shapes: list[Shape]) -> Shape:
         return others[0] if len(others) == 1 else OneOf(tuple(others))
     scalar = OneScalar(ordered, about, tuple(shape.expected for shape in others))
     return OneOf((scalar, *others)) if others else scalar
+
+
+def _one_choice(scalars: tuple[ScalarShape, ...]) -> list[ScalarShape]:
+    """Several choices as one, so that all of them are offered together."""
+    choices = [shape for shape in scalars if isinstance(shape, Choice)]
+    if len(choices) < 2:
+        return list(scalars)
+    values = tuple(value for choice in choices for value in choice.values)
+    later = tuple(value for choice in choices for value in choice.later)
+    return [Choice(values, later), *(shape for shape in scalars if not isinstance(shape, Choice))]

@@ -1,14 +1,13 @@
-"""The files of a configuration: found, read, and quoted in problems without giving a secret away."""
+"""A file of a configuration, quoted in problems without giving a secret away."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from bridge.config.nodes import Mapping, Node, Place, Scalar
-from bridge.config.problems import Problem, Problems
+from bridge.config.problems import Problem
 from bridge.config.secrecy import (
     MASK,
     guessed_secret,
@@ -17,11 +16,9 @@ from bridge.config.secrecy import (
     may_be_secret_name,
     url_passwords,
 )
-from bridge.core.units import format_size
 
-LARGEST_FILE: Final = 4 * 1024 * 1024
-_SUFFIXES: Final = (".yaml", ".yml")
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")  # what the parser counts as one
+_OVER_EVENTS: Final = frozenset({"match", "when", "reject"})
 _SHOWN_BEFORE: Final = 100
 _SHOWN: Final = 160
 
@@ -103,7 +100,7 @@ class Source:
             # Without its quotes, `{hunter2}` is a mapping with a key of that name.
             hides_keys = is_secret and not any(map(is_secret_group, path))
             for name, entry in node.entries.items():
-                if name in ("match", "when"):
+                if name in _OVER_EVENTS or (name == "key" and _is_run(path)):
                     continue  # conditions name the fields of events, and those are no secrets of ours
                 if hides_keys:
                     self._hide(entry.key.place)
@@ -123,6 +120,11 @@ class Source:
             self._secrets.setdefault(number, set()).add((0, max(1, len(self.lines[number - 1]))))
 
 
+def _is_run(path: tuple[str, ...]) -> bool:
+    """Whether it leads to the `run` of a watcher, whose `key` is an expression."""
+    return (len(path) == 5 and path[0] == "assets" and path[4] == "run") or path == ("defaults", "watchers", "run")
+
+
 def file_problem(name: str, message: str, hint: str = "") -> Problem:
     """A problem that has no line."""
     return Problem(name, 0, 0, "", 0, message, hint)
@@ -132,69 +134,3 @@ def _printable(character: str) -> str:
     if character == "\t":
         return "→"
     return character if character.isprintable() else "·"
-
-
-# Finding and reading -------------------------------------------------------------------------------------------------
-
-
-def find_files(paths: Sequence[Path], problems: Problems) -> list[Path]:
-    """The files that the paths stand for, each once: a folder's `*.yaml` and `*.yml`, sorted, hidden ones left out."""
-    if not paths:
-        problems.add(file_problem("configuration", "no file was given", "name a YAML file, or a folder of them"))
-    found: dict[Path, Path] = {}
-    for path in paths:
-        for file in _files_of(path, problems):
-            found.setdefault(_resolved(file), file)
-    return list(found.values())
-
-
-def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, ValueError, RuntimeError):  # a loop of links, a name that no system takes: reading will tell
-        return path
-
-
-def _files_of(path: Path, problems: Problems) -> list[Path]:
-    try:
-        if not path.is_dir():
-            return [path]
-        files = sorted(
-            f for f in path.iterdir() if f.suffix in _SUFFIXES and not f.name.startswith(".") and f.is_file()
-        )
-    except (OSError, ValueError) as error:
-        problems.add(file_problem(str(path), f"can't be read: {_reason(error)}"))
-        return []
-    if not files:
-        problems.add(file_problem(str(path), "a folder without any *.yaml or *.yml file", "name the file itself?"))
-    return files
-
-
-def read_source(path: Path, problems: Problems) -> Source | None:
-    """The file's text, or None with a problem."""
-    name = str(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-    except FileNotFoundError:
-        problems.add(file_problem(name, "there is no such file", f"looked in {path.absolute().parent}"))
-        return None
-    except (OSError, ValueError) as error:
-        problems.add(file_problem(name, f"can't be read: {_reason(error)}"))
-        return None
-    if len(data) > LARGEST_FILE:
-        problems.add(file_problem(name, f"larger than {format_size(LARGEST_FILE)}", "split it into a folder of files"))
-        return None
-    try:
-        return Source(name, path.absolute().parent, data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        before = Source(name, path.parent, data[: error.start].decode("utf-8-sig", errors="replace") + "·")
-        place = before.at_index(len(before.text) - 1)
-        message = f"not UTF-8: byte 0x{data[error.start]:02x}"
-        problems.add(before.problem(place, message, "save the file with the encoding UTF-8"))
-        return None
-
-
-def _reason(error: OSError | ValueError) -> str:
-    """The operating system's words, without the path that is named already."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

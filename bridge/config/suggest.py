@@ -21,7 +21,11 @@ _MEANT: Final = {
     "destination": "target", "sources": "streams", "destinations": "targets", "outputs": "targets",
     "triggers": "assets", "database": "store", "storage": "store", "state": "store", "active": "enabled",
     "topic": "stream", "queue": "stream", "action": "run", "retries": "max_attempts", "attempts": "max_attempts",
-    "lease": "ack_timeout", "directory": "path", "folder": "path", "dir": "path",
+    "lease": "ack_timeout", "directory": "path", "folder": "path", "dir": "path", "expression": "when", "expr": "when",
+    "cel": "when", "if": "when", "exclude": "reject", "unless": "reject", "loop": "for_each", "matrix": "for_each",
+    "with_items": "for_each", "import": "include", "imports": "include", "includes": "include", "common": "defaults",
+    "shared": "defaults", "format": "decode", "encoding": "decode", "codec": "decode", "envelope": "unwrap",
+    "dedupe_key": "key", "idempotency_key": "key", "ttl": "key_ttl",
 }  # fmt: skip
 
 

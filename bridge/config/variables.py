@@ -30,7 +30,9 @@ _DOLLAR: Final = re.compile(r"\$\$|\$\{([^}]*)(\}?)")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _FORMS: Final = "what works is ${NAME}, ${NAME:-default} and ${file:PATH}; $$ stands for a $"
 _EXPRESSION: Final = re.compile(r"\s*(?:event|trigger|meta|headers)\s*[.\[]")
-_EVENT: Final = "expressions over the event work in `params`; elsewhere ${NAME} is a variable of the environment"
+_EVENT: Final = "expressions over the event work in `params`, `tags` and `key`; elsewhere ${NAME} is a variable"
+_EACH: Final = re.compile(r"\s*each\b")
+_EACH_HINT: Final = "`each` is the item of a watcher with `for_each`: ${each.name}, in values of that watcher"
 
 
 class Filled(NamedTuple):
@@ -101,7 +103,7 @@ class Variables:
             return self._from_file(inside.removeprefix("file:"), folder)
         found = _VARIABLE.fullmatch(inside)
         if found is None:
-            hint = _EVENT if _EXPRESSION.match(inside) else _FORMS
+            hint = _EACH_HINT if _EACH.match(inside) else _EVENT if _EXPRESSION.match(inside) else _FORMS
             return Unfilled(f"${{{_shortened(inside)}}} is not understood", hint)
         name, default = found[1], found[2]
         self.used.add(name)

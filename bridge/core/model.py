@@ -6,7 +6,7 @@ cost of a poll of one is nothing else (docs/performance.md).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache, partial
 from itertools import chain, repeat
@@ -54,6 +54,36 @@ class Poll(Struct, eq=False):
         if self._size < 0:
             self._size = sum(map(len, self.bodies))
         return self._size
+
+
+class Meta(Struct, frozen=True):
+    """What a producer knows of a message beside its body. `timestamp` in seconds since 1970, `position` for people.
+
+    `message_id` and `delivery_attempt` (1 at the first) are the broker's, where it has them; `lane` is a text.
+    """
+
+    position: str
+    timestamp: float | None = None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    lane: str = ""
+    message_id: str = ""
+    delivery_attempt: int | None = None
+
+
+def _unknown(payload: Any) -> Meta:
+    return Meta(position=repr(payload)[:200])
+
+
+class Context(Struct, frozen=True):
+    """What filters may ask of a poll beside its bodies: the stream's name, each message's Meta, and the time.
+
+    `now` in seconds since 1970, the same for all events of the poll. `describe` may raise: the code of a producer.
+    """
+
+    stream: str = ""
+    describe: Callable[[Any], Meta] = _unknown
+    now: float = 0.0
 
 
 class Rejection(NamedTuple):
@@ -149,7 +179,8 @@ class AdvanceBatch(Sequence[AdvanceItem]):
 class Plan(Struct, frozen=True, eq=False):
     """What a watcher's matches ask for; one object per watcher, shared by all its records.
 
-    `watcher` is the id that run keys are made of, `tags` a JSON object.
+    `watcher` is the id that run keys are made of, `tags` a JSON object. `key_ttl` in seconds: how long a business key
+    (`Run.key`) keeps further runs of it away; None where runs have none.
     """
 
     watcher: str
@@ -158,16 +189,23 @@ class Plan(Struct, frozen=True, eq=False):
     job: str
     tags: bytes = b"{}"
     max_attempts: int = 5
+    key_ttl: float | None = None
 
 
 class Run(Struct, eq=False, gc=False):
-    """A run request to be. `params` is a JSON object, strict and complete; `n` the ordinal within its event."""
+    """A run request to be. `params` is a JSON object, strict and complete; `n` the ordinal within its event.
+
+    `tags` None: those of the plan. `key` is the business key: of the runs of a watcher with an equal one only the
+    first is started, until `plan.key_ttl` is over.
+    """
 
     plan: Plan
     payload: Any
     body: bytes
     params: bytes
     n: int = 0
+    tags: bytes | None = None
+    key: str | None = None
 
 
 class Reject(Struct, eq=False, gc=False):
@@ -205,6 +243,20 @@ class Fault(Struct, eq=False, gc=False):
 
     reason: str
     error: str
+
+
+class Outcome(Struct, frozen=True):
+    """What became of the events that a declarative watcher was asked about; what simply did not match is not counted.
+
+    `matched`: run requests. `missing`: a field that the condition needs was missing or null. `errors`: the condition
+    could not be asked, and `last_error` says why. `rejected`: dead letters of this watcher.
+    """
+
+    matched: int = 0
+    missing: int = 0
+    errors: int = 0
+    rejected: int = 0
+    last_error: str = ""
 
 
 class Routed(Struct, frozen=True):

@@ -160,7 +160,9 @@ class Tries:
             self._outlet.done(span)
             return
         payload = span.payloads[0]
-        runs: list[Record] = [Run(seat.plan, payload, span.body, p, n) for n, p in enumerate(verdict.derived)]
+        runs: list[Record] = [
+            Run(seat.plan, payload, span.body, d.params, n, d.tags, d.key) for n, d in enumerate(verdict.derived)
+        ]
         if rejected:
             self._reject(seat, span, verdict.reason, verdict.error, seat.tries.get(span, 0), runs)
             return

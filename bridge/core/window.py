@@ -1,6 +1,6 @@
 """A Python watcher's window on one event: what it did between pulling the event and leaving it.
 
-    open ── derive(params)* ──┬─ leave() ───────────▶ acked, with what it derived
+    open ── derive(run)* ─────┬─ leave() ───────────▶ acked, with what it derived
                               ├─ fail(error) ───────▶ failed: what it derived is thrown away
                               └─ reject(reason) ────▶ rejected, fixed: nothing that follows changes it,
                                                       and what the window derives, before or after, is kept
@@ -10,7 +10,7 @@ The window lives on the watchers' thread and decides nothing about the lane: its
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -19,14 +19,22 @@ from bridge.core.errors import IllegalStep
 VerdictKind = Literal["acked", "rejected", "failed", "returned"]
 
 
+class Derived(NamedTuple):
+    """What becomes a run request: see `Run`."""
+
+    params: bytes
+    tags: bytes | None = None
+    key: str | None = None
+
+
 class Verdict(Struct, eq=False, gc=False):
     """How a try ended. `returned`: it was never opened, or we ended it; no attempt is spent.
 
-    `derived` holds a JSON object of params for each trigger event, in the order in which they were yielded.
+    `derived` is in the order in which the trigger events were yielded.
     """
 
     kind: VerdictKind
-    derived: tuple[bytes, ...] = ()
+    derived: tuple[Derived, ...] = ()
     reason: str = ""
     error: str = ""
 
@@ -42,16 +50,16 @@ class Window:
 
     def __init__(self) -> None:
         self.is_open = True
-        self._derived: list[bytes] | None = None
+        self._derived: list[Derived] | None = None
         self._reason: str | None = None
         self._error = ""
 
-    def derive(self, params: bytes) -> None:
-        """A trigger event was yielded; `params` is what its run request will carry."""
+    def derive(self, derived: Derived) -> None:
+        """A trigger event was yielded."""
         self._require_open("yield")
         if self._derived is None:
             self._derived = []
-        self._derived.append(params)
+        self._derived.append(derived)
 
     def reject(self, reason: str, error: str = "") -> None:
         """The event is refused for good. The first reason stays."""

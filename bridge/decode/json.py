@@ -38,8 +38,9 @@ decode = msgspec.json.Decoder().decode
 class DecodeFault(HeadraceError):
     """The bytes can't be read.
 
-    `fault.reason` is one of `malformed`, `encoding`, `too_deep`, `number`, `nul`, and `duplicate_key` where the reader
-    is strict. `fault.error` says it in words and quotes no value of the body.
+    `fault.reason` is one of `malformed`, `encoding`, `too_deep`, `number`, `nul`, `framing` (bytes that a schema stands
+    in front of, or should), and `duplicate_key` where the reader is strict; other decoders add `too_big` and
+    `cloudevent`. `fault.error` says it in words and quotes no value of the body.
     """
 
     def __init__(self, fault: Fault) -> None:
@@ -127,6 +128,8 @@ def encoding_fault(body: bytes) -> Fault | None:
     try:
         str(body, "utf-8")
     except UnicodeDecodeError as error:
+        if _is_framed(body):
+            return _framed(body)
         if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return _utf16()
         return Fault("encoding", f"not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start} ({error.reason})")
@@ -146,6 +149,8 @@ def _explain(text: bytes, error: Exception) -> Fault:
     fault = encoding_fault(text)
     if fault is not None:
         return fault
+    if _is_framed(text):
+        return _framed(text)
     if 0 in text[:2]:  # the other half of an ASCII character
         return _utf16()
     if isinstance(error, RecursionError):
@@ -155,6 +160,24 @@ def _explain(text: bytes, error: Exception) -> Fault:
     if _SURROGATE_ESCAPE.search(text) and _is_json_but_for_surrogates(text):
         return Fault("encoding", "a text holds a lone surrogate: half of a UTF-16 pair, written as \\ud800 to \\udfff")
     return Fault("malformed", f"not JSON: {str(error).removeprefix('JSON is malformed: ')}")
+
+
+def _is_framed(body: bytes) -> bool:
+    """Whether binary data stands behind the id of its schema, and not UTF-16 or UTF-32 behind the half of a character.
+
+    Confluent: a zero and an id of four bytes, big-endian, of which the first is zero as well. Avro alone: C3 01.
+    """
+    if body.startswith(b"\xc3\x01"):
+        return True
+    utf32 = body[3:4] in (b"{", b"[", b'"') and len(body) % 4 == 0 and body[4:7] == b"\0\0\0"
+    return len(body) >= 5 and body.startswith(b"\0\0") and not utf32
+
+
+def _framed(body: bytes) -> Fault:
+    return Fault(
+        "framing",
+        f"begins with 0x{body[0]:02x}: framed binary, and the stream declares json; if it is Avro, set `decode: avro`",
+    )
 
 
 def _utf16() -> Fault:

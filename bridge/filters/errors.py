@@ -10,16 +10,18 @@ from bridge.core.errors import HeadraceError
 
 
 class FilterProblem(Struct, frozen=True):
-    """One thing to put right in a `match:` or `params:` block.
+    """One thing to put right in a `match:` or `params:` block, or an expression.
 
     `path` leads to it from the block's own key: `("match", "customer", "tier")`, with an int for an item of a list.
-    `at` is the offset within the text of that value, where there is one to point at.
+    `at` is the offset within the text of that value, where there is one to point at; `width` characters from there are
+    wrong.
     """
 
     path: tuple[str | int, ...]
     problem: str
     hint: str = ""
     at: int | None = None
+    width: int = 1
 
     def __str__(self) -> str:
         where = ".".join(map(str, self.path)) + (f", character {self.at + 1}" if self.at is not None else "")

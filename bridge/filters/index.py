@@ -1,151 +1,237 @@
 """Which watchers may match an event: one hash look-up per shape, however many watchers there are.
 
-A *shape* is the tuple of fields that a watcher's equalities are about. All watchers of a shape share a table, from the
-tuple of values to the watchers that ask for just these (tuple space search: Srinivasan, Suri, Varghese, 1999). A field
-with several values makes several keys.
-
-The table compares as Python does, for which True == 1 == 1.0. Whatever that may confuse, and whatever would make too
-many keys, is checked again on the few watchers that a look-up finds.
+A watcher is entered once for each alternative of its condition (`keys.py`), in the table of its shape, of its prefix,
+or among those that are asked about every event. What can't be compared in a way that Python's own equality would get
+right (fractions) is asked again of the few that a look-up finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
-from math import prod
-from operator import attrgetter
-from typing import Any, Final
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 
-from bridge.filters.ir import AllOf, AnyOf, Path, TypedScalar, is_confusable, typed
-from bridge.filters.projection import Projection
-
-_by_order = attrgetter("order")
-
-MOST_KEYS: Final = 64
-"""Keys per watcher. The narrowest field is a key however many values it lists: they are as long as what was written."""
-
-
-class Check(Struct, frozen=True):
-    """One part of a filter, evaluated: exact in value and type."""
-
-    read: Callable[[Struct], Any]
-    values: frozenset[TypedScalar]
-
-    def holds(self, fields: Struct) -> bool:
-        try:
-            return typed(self.read(fields)) in self.values
-        except (TypeError, AttributeError):  # a list or an object; or a path through what is no object
-            return False
-
-
-class Candidate(Struct, frozen=True, eq=False):
-    """A watcher by its place in the order of all, and what a look-up leaves to be checked."""
-
-    order: int
-    checks: tuple[Check, ...] = ()
-
-    def is_confirmed(self, fields: Struct) -> bool:
-        return all(check.holds(fields) for check in self.checks)
-
+from bridge.filters.buckets import Bucket, Candidate, Step
+from bridge.filters.ir import AllOf, Path
+from bridge.filters.keys import Alternative, alternatives_of, fields_of
+from bridge.filters.projection import Projection, Use
+from bridge.filters.shapes import Prefixes, Shape, Table
+from bridge.filters.watch import Watch
 
 Candidates = Sequence[Candidate]
 
+MOST_PREFIXES: Final = 16
+"""Lengths of prefix of one field that have a table; further ones use a shorter table, and are asked."""
 
-class Shape:
-    """The table of one shape: from a value, or a tuple of several, to the watchers that ask for it."""
 
-    __slots__ = ("_key_of", "_table")
+class Found(Struct, eq=False, gc=False):
+    """Of a poll, by index: the candidates of each event, and the tables for which it is doubtful."""
 
-    def __init__(self, key_of: Callable[[Struct], Any]) -> None:
-        self._key_of = key_of
-        self._table: dict[Any, list[Candidate]] = {}
-
-    def add(self, parts: Sequence[AnyOf], candidate: Candidate) -> None:
-        keys: Iterable[Any] = parts[0].values if len(parts) == 1 else product(*(part.values for part in parts))
-        for key in dict.fromkeys(keys):  # 1 and true are one key here
-            self._table.setdefault(key, []).append(candidate)
-
-    def look_up(self, poll: Sequence[Struct]) -> list[list[Candidate] | None]:
-        """For each event what its key finds."""
-        try:
-            return list(map(self._table.get, map(self._key_of, poll)))
-        except (TypeError, AttributeError):  # see Check
-            return [self._look_up_one(fields) for fields in poll]
-
-    def _look_up_one(self, fields: Struct) -> list[Candidate] | None:
-        try:
-            return self._table.get(self._key_of(fields))
-        except (TypeError, AttributeError):
-            return None
+    candidates: dict[int, Candidates]
+    doubtful: dict[int, list[Table]]
 
 
 class Index:
-    """All filters of a group, numbered in their order; None and an AllOf without parts match every event."""
+    """All watchers of a group. They may come and go; the cost is theirs, not that of all."""
 
-    def __init__(self, filters: Sequence[AllOf | None]) -> None:
-        parts = [() if every is None else every.parts for every in filters]
-        self._every: Candidates = [Candidate(order) for order, of_one in enumerate(parts) if not of_one]
-        self._shapes: dict[tuple[Path, ...], Shape] = {}
-        self._has_checks = False
-        self.projection = Projection(part.path for of_one in parts for part in of_one)
-        for order, of_one in enumerate(parts):
-            if of_one:
-                self._add(order, of_one)
+    def __init__(self) -> None:
+        self.projection = Projection()
+        self._watches: dict[Watch, list[Alternative]] = {}
+        self._every: list[Candidate] = []
+        self._always = Bucket()
+        self._tables: dict[object, Table] = {}
+        self._prefixes: dict[tuple[str, ...], set[int]] = {}
+        self._asking: Counter[Watch] = Counter()
 
     @property
     def is_sure(self) -> bool:
-        """No look-up leaves anything to be checked."""
-        return not self._has_checks
+        """No look-up leaves anything to be asked."""
+        return not self._asking
 
     @property
     def reads_fields(self) -> bool:
-        """False where no verdict depends on what an event holds."""
-        return bool(self._shapes)
+        """False where no verdict depends on the fields of an event."""
+        return bool(self._tables) or not self._always.is_empty or not self.projection.is_empty
 
-    def candidates(self, poll: Sequence[Struct]) -> dict[int, Candidates]:
-        """By index into the poll, ascending: the watchers that match if their checks hold, in their order."""
+    def __iter__(self) -> Iterator[Watch]:
+        return iter(self._watches)
+
+    def add(self, watch: Watch) -> None:
+        """Enters a watcher behind all others."""
+        condition = watch.condition
+        alternatives = [] if condition == AllOf(()) else alternatives_of(condition)
+        self._watches[watch] = alternatives
+        uses = [self.projection.use(path, use) for path, use in self._uses(watch)]
+        if all(uses):
+            self._enter(watch, alternatives)
+        else:
+            self._enter_all_again()
+
+    def remove(self, watch: Watch) -> None:
+        """Takes a watcher out; what was counted of it stays with it."""
+        for alternative in self._watches.pop(watch):
+            self._leave(watch, alternative)
+        self._every = [candidate for candidate in self._every if candidate.watch is not watch]
+        del self._asking[watch]
+        for path, use in self._uses(watch):
+            self.projection.drop(path, use)
+
+    @staticmethod
+    def _uses(watch: Watch) -> Iterator[tuple[Path, Use]]:
+        yield from fields_of(watch.condition)
+        if watch.declared.reject is not None:
+            yield from fields_of(watch.declared.reject)
+
+    def refresh(self) -> None:
+        """Brings projection and tables up to date with what came and went."""
+        if self.projection.refresh():
+            for table in self._tables.values():
+                table.refresh()
+
+    def settle(self) -> None:
+        """Shares out what was counted for many watchers at once."""
+        self._always.settle()
+        for table in self._tables.values():
+            table.settle()
+
+    def candidates(self, poll: Sequence[Struct], loose: Sequence[int] = ()) -> Found:
+        """The watchers that match if what is left of their conditions holds, in their order.
+
+        `loose` are the events whose fields are not of the kinds that the projection promises.
+        """
         found: dict[int, Candidates] = {}
+        doubtful: dict[int, list[Table]] = {}
         if self._every:
             found = dict.fromkeys(range(len(poll)), self._every)
-        for shape in self._shapes.values():
-            hits = shape.look_up(poll)
+        if not self._always.is_empty:
+            more = self._asked_always(poll)
+            found = _merged(found, more) if found else more
+        for table in self._tables.values():
+            hits, in_doubt = table.look_up(poll, loose)
+            for index in in_doubt:
+                doubtful.setdefault(index, []).append(table)
             if not any(hits):
                 continue
-            mine: dict[int, Candidates] = {
-                index: candidates for index, candidates in enumerate(hits) if candidates is not None
+            mine = {
+                index: bucket.of(poll[index]) if bucket.ladders else bucket.asked
+                for index, bucket in enumerate(hits)
+                if bucket is not None
             }
             found = _merged(found, mine) if found else mine
-        return found
+        return Found(found, doubtful)
 
-    def _add(self, order: int, parts: Sequence[AnyOf]) -> None:
-        keyed = _keyed(parts)
-        paths = tuple(part.path for part in keyed)
-        shape = self._shapes.get(paths)
-        if shape is None:
-            shape = self._shapes[paths] = Shape(self.projection.getter(*paths))
-        unsettled = [part for part in parts if part not in keyed or any(map(is_confusable, part.values))]
-        self._has_checks = self._has_checks or bool(unsettled)
-        shape.add(keyed, Candidate(order, tuple(map(self._check, unsettled))))
+    def _asked_always(self, poll: Sequence[Struct]) -> dict[int, Candidates]:
+        """Of the watchers that have no key, those that don't say no: one loop over the poll for each."""
+        more: dict[int, Candidates] = {}
+        if self._always.ladders:
+            more = {i: reached for i, fields in enumerate(poll) if (reached := self._always.reached(fields))}
+        asked: defaultdict[int, list[Candidate]] = defaultdict(list)
+        for candidate in self._always.asked:
+            for index in candidate.condition(self.projection).open(poll):
+                asked[index].append(candidate)
+        in_order: dict[int, Candidates] = dict(sorted(asked.items()))
+        return _merged(more, in_order) if more else in_order
 
-    def _check(self, part: AnyOf) -> Check:
-        return Check(self.projection.getter(part.path), frozenset(map(typed, part.values)))
+    # Entering and leaving ---------------------------------------------------------------------------------------------
+
+    def _enter_all_again(self) -> None:
+        """A field has got fields below it, or the other way round: everything that reads it is made anew."""
+        self.settle()
+        self._every, self._always, self._tables, self._prefixes = [], Bucket(), {}, {}
+        self._asking.clear()
+        for watch, alternatives in self._watches.items():
+            watch.forget()
+            self._enter(watch, alternatives)
+
+    def _enter(self, watch: Watch, alternatives: Sequence[Alternative]) -> None:
+        if not alternatives:
+            self._every.append(Candidate(watch))
+        for alternative in alternatives:
+            self._enter_one(watch, alternative, is_only=len(alternatives) == 1)
+
+    def _enter_one(self, watch: Watch, alternative: Alternative, *, is_only: bool) -> None:
+        candidate = self._candidate(watch, alternative, is_only=is_only)
+        if alternative.equalities:
+            shape: tuple[tuple[Path, Use], ...] = tuple((e.path, e.use) for e in alternative.equalities)
+            table = self._tables.get(shape)
+            if table is None:
+                table = self._tables[shape] = Shape(shape, self.projection)
+            assert isinstance(table, Shape)
+            table.add([e.values for e in alternative.equalities], candidate)
+        elif alternative.prefix is not None:
+            path, text = alternative.prefix.path, alternative.prefix.text
+            length = self._length(path, len(text))
+            if length < len(text):
+                candidate = Candidate(watch, watch.condition)
+            prefixes = self._tables.get((path, length))
+            if prefixes is None:
+                prefixes = self._tables[(path, length)] = Prefixes(path, length, self.projection)
+            assert isinstance(prefixes, Prefixes)
+            prefixes.add(text[:length], candidate)
+        else:
+            if candidate.rest is None:
+                candidate = Candidate(watch, watch.condition)
+            self._always.add(candidate, self.projection.getter)
+        if candidate.rest is not None:
+            self._asking[watch] += 1
+
+    def _candidate(self, watch: Watch, alternative: Alternative, *, is_only: bool) -> Candidate:
+        if not alternative.rest:
+            return Candidate(watch)
+        if not is_only:
+            return Candidate(watch, watch.condition)
+        if alternative.is_single_threshold and alternative.threshold is not None:
+            return Step(watch, alternative.threshold, self.projection.getter(alternative.threshold.path))
+        return Candidate(watch, alternative.rest[0] if len(alternative.rest) == 1 else AllOf(alternative.rest))
+
+    def _length(self, path: tuple[str, ...], length: int) -> int:
+        """The length of prefix under which one of this length is kept."""
+        lengths = self._prefixes.setdefault(path, set())
+        if length in lengths or len(lengths) < MOST_PREFIXES or length < min(lengths):
+            lengths.add(length)
+            return length
+        return max(known for known in lengths if known <= length)
+
+    def _leave(self, watch: Watch, alternative: Alternative) -> None:
+        if alternative.equalities:
+            shape: tuple[tuple[Path, Use], ...] = tuple((e.path, e.use) for e in alternative.equalities)
+            table = self._tables.get(shape)
+            if isinstance(table, Shape):
+                table.remove([e.values for e in alternative.equalities], watch)
+                self._drop_if_empty(shape, table)
+        elif alternative.prefix is not None:
+            path, text = alternative.prefix.path, alternative.prefix.text
+            for length in self._prefixes.get(path, set()).copy():
+                prefixes = self._tables.get((path, length))
+                if isinstance(prefixes, Prefixes):
+                    prefixes.remove(text[:length], watch)
+                    if self._drop_if_empty((path, length), prefixes):
+                        self._prefixes[path].discard(length)
+        else:
+            self._always.remove(watch)
+
+    def _drop_if_empty(self, key: object, table: Table) -> bool:
+        if not table.is_empty:
+            return False
+        table.settle()
+        del self._tables[key]
+        return True
 
 
 def _merged(some: dict[int, Candidates], more: dict[int, Candidates]) -> dict[int, Candidates]:
-    """What two look-ups found, in the order of the watchers."""
+    """What two look-ups found, in the order of the watchers; one that both found is there once."""
     for index, candidates in more.items():
         known = some.get(index)
-        some[index] = candidates if known is None else sorted((*known, *candidates), key=_by_order)
+        some[index] = candidates if known is None else _united(known, candidates)
     return dict(sorted(some.items()))
 
 
-def _keyed(parts: Sequence[AnyOf]) -> list[AnyOf]:
-    """The parts that make the key, by path: the narrowest first, as many as the number of keys allows."""
-    keyed: list[AnyOf] = []
-    for part in sorted(parts, key=lambda part: len(part.values)):
-        if keyed and prod(len(k.values) for k in (*keyed, part)) > MOST_KEYS:
-            break
-        keyed.append(part)
-    return sorted(keyed, key=lambda part: part.path)
+def _united(some: Candidates, more: Candidates) -> Candidates:
+    by_order: dict[int, Candidate] = {candidate.order: candidate for candidate in some}
+    for candidate in more:
+        known = by_order.get(candidate.order)
+        if known is None or candidate.rest is None:  # what holds for sure need not be asked
+            by_order[candidate.order] = candidate
+    return [by_order[order] for order in sorted(by_order)]

@@ -1,49 +1,149 @@
-"""The typed form of a filter: what every surface lowers to, and all that the index knows of it.
+"""The typed form of a condition or an expression: what every surface lowers to, and all that evaluates one knows of it.
 
-Meaning, whatever the surface:
+`match:` and `when:` become the same nodes, so they can't differ in meaning. What a node means is in `values.py`; how
+fast it is found and asked, in `index.py` and `compiled.py`; what it saw, in `trace.py`.
 
-- a field that is missing or null equals nothing; neither does a list, an object, or a field of what is not an object;
-- text equals text by code point, true and false equal themselves alone, never 1 and 0, and never a text;
-- numbers compare by value: 1 equals 1.0, integers are exact at any size, numbers with a fraction or an exponent are
-  the doubles that they denote.
+Nodes are data: literals are values in them, and never text that is compiled.
 """
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from decimal import Decimal
+from typing import Final, Literal
 
 from msgspec import Struct
 
-Scalar = str | int | float | bool
+from bridge.filters.values import Duration, Timestamp
 
 Path = tuple[str, ...]
 
+Scalar = str | int | Decimal | bool
+"""A literal as it is written. Numbers with a fraction or an exponent are Decimals: exactly what was written."""
 
-class AnyOf(Struct, frozen=True):
-    """The field at `path` equals one of `values` (at least one, no two of them equal)."""
+Literal_ = Scalar | Timestamp | Duration
 
-    path: Path
+MOST_DEPTH: Final = 64
+"""Levels of an expression."""
+
+LONGEST_SOURCE: Final = 8 * 1024
+"""Bytes of an expression."""
+
+META_FIELDS: Final[dict[str, str]] = {
+    "stream": "text",
+    "lane": "text",
+    "position": "text",
+    "message_id": "text",
+    "timestamp": "timestamp",
+    "delivery_attempt": "number",
+}
+"""What `meta` has, and of which kind; each may be missing."""
+
+ROOTS: Final = ("event", "meta", "key", "headers", "now")
+"""What a condition can ask. `attributes` and `properties` are other names for `headers`."""
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """`at` is the offset in the text that it was written in; None where it comes from a block."""
+
+    at: int | None = None
+
+
+class Const(Node, frozen=True, kw_only=False):
+    """A literal. A tuple is a list literal, a dict and None occur as values of `each` only."""
+
+    value: Literal_ | tuple[object, ...] | dict[str, object] | None
+
+
+class Field(Node, frozen=True, kw_only=False):
+    """`root.a.b`, by constant names. `root` is one of ROOTS, `trigger`, or the variable of a macro around it."""
+
+    root: str
+    path: Path = ()
+
+
+class Select(Node, frozen=True, kw_only=False):
+    """`x.name` where x is more than a field: `event.items[0].sku`."""
+
+    of: Expr
+    name: str
+
+
+class Item(Node, frozen=True, kw_only=False):
+    """`x[key]`: an item of a list by its number from 0, or of a mapping by its name."""
+
+    of: Expr
+    key: Expr
+
+
+class ListOf(Node, frozen=True, kw_only=False):
+    """`[a, b]` where not everything is a literal."""
+
+    items: tuple[Expr, ...]
+
+
+class AnyOf(Node, frozen=True, kw_only=False):
+    """`of` equals one of `values` (at least one, no two equal): `==` with a literal, or `in` with a list of them."""
+
+    of: Expr
     values: tuple[Scalar, ...]
 
 
-class AllOf(Struct, frozen=True):
-    """Every part holds. Without parts: true of everything."""
+class Compare(Node, frozen=True, kw_only=False):
+    """Two values; a literal stands on the right. `==` with a scalar literal is AnyOf, `!=` is Not of `==`."""
 
-    parts: tuple[AnyOf, ...]
-
-
-TypedScalar = tuple[bool, Scalar]
-
-
-def typed(value: Scalar) -> TypedScalar:
-    """A key under which equal means equal: Python alone holds that True == 1 == 1.0."""
-    return (value is True or value is False, value)
+    op: Literal["==", "<", "<=", ">", ">="]
+    left: Expr
+    right: Expr
 
 
-def is_confusable(value: Scalar) -> bool:
-    """Whether Python's own equality and hash may take it for a scalar of another type."""
-    return value in (0, 1)
+class Call(Node, frozen=True, kw_only=False):
+    """A function of `functions.FUNCTIONS`, arithmetic (`+ - * / %`, `neg`) and `in` included."""
+
+    name: str
+    args: tuple[Expr, ...]
 
 
-def is_scalar(value: object) -> TypeGuard[Scalar]:
-    return isinstance(value, (str, int, float))
+class Has(Node, frozen=True, kw_only=False):
+    """Whether the field is there, and not null. Never unknown."""
+
+    field: Field | Select | Item
+
+
+class Not(Node, frozen=True, kw_only=False):
+    part: Expr
+
+
+class AllOf(Node, frozen=True, kw_only=False):
+    """Every part holds. Never nested in another; without parts (an empty filter) true of everything."""
+
+    parts: tuple[Expr, ...]
+
+
+class OneOf(Node, frozen=True, kw_only=False):
+    """Some part holds. Never nested in another."""
+
+    parts: tuple[Expr, ...]
+
+
+class If(Node, frozen=True, kw_only=False):
+    """`test ? then : other`"""
+
+    test: Expr
+    then: Expr
+    other: Expr
+
+
+class Each(Node, frozen=True, kw_only=False):
+    """A macro over the items of a list, or the names of a mapping. `body` and `keep` see the item as Field(var).
+
+    `keep` is the filter of a `map` with three arguments: `list.map(x, keep, body)`.
+    """
+
+    kind: Literal["exists", "all", "filter", "map"]
+    over: Expr
+    var: str
+    body: Expr
+    keep: Expr | None = None
+
+
+Expr = Const | Field | Select | Item | ListOf | AnyOf | Compare | Call | Has | Not | AllOf | OneOf | If | Each

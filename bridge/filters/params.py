@@ -1,110 +1,149 @@
-"""The `params:` of a run, compiled to a template: JSON text with holes, filled from the bytes of an event.
+"""The `params:`, `tags:` and `key:` of a run, compiled to templates that are filled for each event.
 
-Values are not decoded and encoded again but cut out of the body, so 1.10 stays 1.10. Objects and lists are rewritten,
-which settles duplicate keys (the last one wins) and white space; numbers inside them keep their digits as well.
+`"${expr}"` alone keeps the expression's own type; text around it makes a text. The expressions are those of `when`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from bridge.decode.json import MAX_DEPTH
 from bridge.filters.errors import FilterError, FilterProblem, ParamError
-from bridge.filters.expression import Expression, ExpressionError, parse_text
-from bridge.filters.ir import Path
+from bridge.filters.ir import ROOTS, Const, Each, Expr, ListOf
+from bridge.filters.parse import parse_expression
 from bridge.filters.payload import encode_payload
-from bridge.filters.reader import EventReader
+from bridge.filters.pieces import CutError, Written, cut
+from bridge.filters.reader import Shape, as_part, as_scalar
+from bridge.filters.template import TRIGGER, Hole, Template, filled
+from bridge.filters.uses import roots_of
+from bridge.filters.view import View
 
-EVENT = "event"
-TRIGGER = "trigger"
+LONGEST_KEY: Final = 1024
+"""Characters of a business key; a longer one is replaced by its SHA-256 in hex."""
+
+_ALL_ROOTS: Final = (*ROOTS, "attributes", "properties", TRIGGER, "each")
+_LISTS: Final = ("map", "filter")
+_LONGEST_NAME: Final = 100
+
+Steps = tuple[str | int, ...]
+Constants = Mapping[str, object] | None
+"""The entry of a `for_each`, whose values are constants of its expressions."""
 
 
-def compile_params(params: object, roots: Collection[str] = (EVENT,)) -> ParamPlan:
+def compile_params(params: object, roots: Collection[str] = ROOTS, *, each: Constants = None) -> ParamPlan:
     """The plan of a parsed `params:` block. `roots` holds `trigger` too for a Python watcher.
 
-    Values are what JSON has, nested as one likes, and texts as in `bridge.filters.expression`. Raises FilterError with
+    Values are what JSON has, nested as one likes, and texts as in `bridge.filters.pieces`. Raises FilterError with
     every problem of the block.
     """
     if not isinstance(params, Mapping):
         problem = f"`params` is a {type(params).__name__}"
         raise FilterError([FilterProblem(("params",), problem, "write a mapping: params: {order: ${event.order_id}}")])
-    compiler = _Compiler(roots)
-    pieces = list(compiler.pieces((), params))
-    if compiler.problems:
-        raise FilterError(compiler.problems)
-    return ParamPlan(pieces)
+    compiler = _Compiler(roots, each)
+    return ParamPlan(compiler.finished(compiler.pieces(("params",), params)))
 
 
-class ParamPlan:
-    """A template of a JSON object. `uses` holds the paths of the event that it reads; `()` is the whole event."""
-
-    __slots__ = ("_constant", "_is_empty", "_parts", "_read", "_triggers", "uses")
-
-    def __init__(self, pieces: Sequence[bytes | Expression]) -> None:
-        self._parts = [piece if isinstance(piece, bytes) else b"" for piece in pieces]
-        holes = [(place, piece) for place, piece in enumerate(pieces) if isinstance(piece, Expression)]
-        wanted: dict[Path, list[int]] = {}
-        for place, expression in holes:
-            if expression.root == EVENT:
-                wanted.setdefault(expression.path, []).append(place)
-        self._triggers = [(place, expression) for place, expression in holes if expression.root == TRIGGER]
-        self._read = EventReader(EVENT, wanted).fill
-        self._constant = None if holes else b"".join(self._parts)
-        self._is_empty = self._constant == b"{}"
-        self.uses: frozenset[Path] = frozenset(wanted)
-
-    def render(self, body: bytes) -> bytes:
-        """The params of an event, a strict JSON object. `body` has passed `decode_whole`.
-
-        Raises ParamError where the event lacks a field; a field that is null is there.
-        """
-        if self._constant is not None:
-            return self._constant
-        for _, expression in self._triggers:
-            raise ParamError(str(expression), "only a Python watcher yields something")
-        parts = self._parts.copy()
-        self._read(body, parts)
-        return b"".join(parts)
-
-    def render_trigger(self, body: bytes, payload: object) -> bytes:
-        """The same for what a Python watcher yielded. Without params the payload is the params: itself if it is a
-        mapping, else as `{"payload": ...}`. Raises ParamError for what JSON doesn't have, too."""
-        if self._is_empty:
-            encoded = encode_payload(payload, TRIGGER)
-            return encoded if isinstance(payload, Mapping) else b'{"payload":' + encoded + b"}"
-        parts = self._parts.copy()
-        self._read(body, parts)
-        for place, expression in self._triggers:
-            parts[place] = encode_payload(_member(payload, expression), str(expression))
-        return b"".join(parts)
+def compile_tags(tags: object, roots: Collection[str] = ROOTS, *, each: Constants = None) -> TagPlan:
+    """The plan of a parsed `tags:` block: texts, numbers and bools by name. Raises FilterError like compile_params."""
+    if not isinstance(tags, Mapping):
+        problem = f"`tags` is a {type(tags).__name__}"
+        raise FilterError([FilterProblem(("tags",), problem, "write a mapping: tags: {team: orders}")])
+    compiler = _Compiler(roots, each, shape=as_scalar)
+    for name, value in tags.items():
+        if value is None or isinstance(value, (Mapping, list, tuple)):
+            compiler.note(("tags", str(name)), "a tag is a text, a number, true or false", "put it in `params`")
+    in_order = dict(sorted(tags.items(), key=lambda tag: str(tag[0])))
+    return TagPlan(compiler.finished(compiler.pieces(("tags",), in_order)))
 
 
-def _member(payload: object, expression: Expression) -> object:
-    value, seen = payload, TRIGGER
-    for name in expression.path:
-        if not isinstance(value, Mapping):
-            raise ParamError(str(expression), f"`{seen}` is a {type(value).__name__}, not a mapping")
-        if name not in value:
-            raise ParamError(str(expression), f"`{seen}` has no `{name}`")
-        value, seen = value[name], f"{seen}.{name}"
-    return value
+def compile_key(key: object, roots: Collection[str] = ROOTS, *, each: Constants = None) -> KeyPlan:
+    """The plan of a `key:`, a text with at least one expression over the event. Raises FilterError."""
+    if not isinstance(key, str):
+        problem = f"`key` is a {type(key).__name__}"
+        raise FilterError([FilterProblem(("key",), problem, "write a text: key: ${event.order_id}")])
+    compiler = _Compiler(roots, each)
+    plan = KeyPlan(compiler.finished(compiler.joined(("key",), key)))
+    if plan.constant is not None:
+        problem = "a key that is the same for every event would let one run through, and keep all others away"
+        raise FilterError([FilterProblem(("key",), problem, "take a field of the event: ${event.order_id}")])
+    return plan
+
+
+class ParamPlan(Template):
+    """A template of a JSON object, nested as one likes."""
+
+    __slots__ = ()
+
+    def render_trigger(self, text: bytes, view: View | None, payload: object) -> bytes:
+        """As the template does; but without params the payload is the params: itself if it is a mapping, else as
+        `{"payload": ...}`."""
+        if self.constant != b"{}":
+            return super().render_trigger(text, view, payload)
+        encoded = encode_payload(payload, TRIGGER)
+        return encoded if isinstance(payload, Mapping) else b'{"payload":' + encoded + b"}"
+
+
+class TagPlan(Template):
+    """A template of a JSON object of texts, numbers and bools, its names in order."""
+
+    __slots__ = ()
+
+
+class KeyPlan:
+    """A template of one text, the business key. Numbers in it are as they are written: 1 and 1.0 are two keys."""
+
+    __slots__ = ("_template", "constant", "needs_view", "uses")
+
+    def __init__(self, pieces: Collection[bytes | Hole]) -> None:
+        self._template = Template(pieces)
+        self.constant = self._template.constant
+        self.needs_view = self._template.needs_view
+        self.uses = self._template.uses
+
+    def render(self, text: bytes, view: View | None) -> str:
+        """The key of an event: 1 to 1,024 characters. Raises ParamError as a template does, and for an empty one."""
+        return _key_of(self._template.render(text, view))
+
+    def render_trigger(self, text: bytes, view: View | None, payload: object) -> str:
+        """The same for what a Python watcher yielded."""
+        return _key_of(self._template.render_trigger(text, view, payload))
+
+
+def _key_of(encoded: bytes) -> str:
+    key = msgspec.json.decode(encoded, type=str)
+    if not key:
+        raise ParamError("key", "it is empty for this event")
+    return key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
 
 
 class _Compiler:
-    """Turns a block into JSON text and expressions, and notes what is wrong on the way."""
+    """Turns a block into JSON text and holes, and notes what is wrong on the way. `shape` is that of a lone value."""
 
-    def __init__(self, roots: Collection[str]) -> None:
-        self.problems: list[FilterProblem] = []
+    def __init__(self, roots: Collection[str], each: Constants, shape: Shape | None = None) -> None:
+        self._problems: list[FilterProblem] = []
         self._roots = roots
+        self._each = each
+        self._shape = shape
 
-    def note(self, path: tuple[str | int, ...], problem: str, hint: str = "", at: int | None = None) -> None:
-        self.problems.append(FilterProblem(("params", *path), problem, hint, at))
+    def note(self, path: Steps, problem: str, hint: str = "", at: int | None = None) -> None:
+        self._problems.append(FilterProblem(path, problem, hint, at))
 
-    def pieces(self, path: tuple[str | int, ...], value: object) -> Iterator[bytes | Expression]:
-        if len(path) >= MAX_DEPTH:
+    def finished(self, pieces: Iterator[bytes | Hole]) -> list[bytes | Hole]:
+        """All pieces. Raises FilterError where something is wrong with any."""
+        found = list(pieces)
+        if self._problems:
+            raise FilterError(self._problems)
+        return found
+
+    # JSON -------------------------------------------------------------------------------------------------------------
+
+    def pieces(self, path: Steps, value: object) -> Iterator[bytes | Hole]:
+        if len(path) > MAX_DEPTH:
             self.note(path, f"nested deeper than {MAX_DEPTH} levels")
         elif isinstance(value, str):
             yield from self._text(path, value)
@@ -123,38 +162,90 @@ class _Compiler:
         else:
             yield msgspec.json.encode(value)
 
-    def _mapping(self, path: tuple[str | int, ...], mapping: Mapping[object, object]) -> Iterator[bytes | Expression]:
+    def _mapping(self, path: Steps, mapping: Mapping[object, object]) -> Iterator[bytes | Hole]:
+        what = path[0].removesuffix("s") if isinstance(path[0], str) else "param"
         yield b"{"
         for index, (name, value) in enumerate(mapping.items()):
             if not isinstance(name, str):
                 key = name if isinstance(name, int) else str(name)
-                self.note((*path, key), f"a param's name is text, not {name!r}", "put it in quotes")
+                self.note((*path, key), f"a {what}'s name is text, not {name!r}", "put it in quotes")
             elif "${" in name:
-                self.note((*path, name), "a param's name can't be an expression", "expressions stand in values only")
+                self.note((*path, name), f"a {what}'s name can't be an expression", "expressions stand in values only")
             else:
                 yield b"," if index else b""
-                yield from self._literal((*path, name), name)
-                yield b":"
+                yield b'"' + self._literal((*path, name), name) + b'":'
                 yield from self.pieces((*path, name), value)
         yield b"}"
 
-    def _text(self, path: tuple[str | int, ...], text: str) -> Iterator[bytes | Expression]:
-        try:
-            parsed = parse_text(text, self._roots)
-        except ExpressionError as error:
-            self.note(path, error.problem, error.hint, error.at)
-            return
-        if isinstance(parsed, Expression):
-            yield parsed
-        else:
-            yield from self._literal(path, parsed)
+    # Texts ------------------------------------------------------------------------------------------------------------
 
-    def _literal(self, path: tuple[str | int, ...], text: str) -> Iterator[bytes]:
+    def _text(self, path: Steps, text: str) -> Iterator[bytes | Hole]:
+        parts = self._cut(path, text)
+        if len(parts) == 1 and isinstance(parts[0], Written):
+            yield from self._hole(path, parts[0], self._shape)
+        else:
+            yield from self._quoted(path, parts)
+
+    def joined(self, path: Steps, text: str) -> Iterator[bytes | Hole]:
+        """A text in any case, as a key is."""
+        yield from self._quoted(path, self._cut(path, text))
+
+    def _quoted(self, path: Steps, parts: Collection[str | Written]) -> Iterator[bytes | Hole]:
+        yield b'"'
+        for part in parts:
+            if isinstance(part, str):
+                yield self._literal(path, part)
+            else:
+                yield from self._hole(path, part, as_part)
+        yield b'"'
+
+    def _cut(self, path: Steps, text: str) -> tuple[str | Written, ...]:
         try:
-            encoded = msgspec.json.encode(text)
-        except UnicodeEncodeError:
-            self.note(path, "a text can't hold half of a surrogate pair")
-            return
+            return cut(text, _ALL_ROOTS)
+        except CutError as error:
+            self._problems.append(FilterProblem(path, error.problem, error.hint, error.at, error.width))
+            return ()
+
+    def _literal(self, path: Steps, text: str) -> bytes:
+        """The JSON of a text, without its quotes."""
         if "\0" in text:
             self.note(path, "a text can't hold the character U+0000, which no store can keep")
-        yield encoded
+        try:
+            return msgspec.json.encode(text)[1:-1]
+        except UnicodeEncodeError:
+            self.note(path, "a text can't hold half of a surrogate pair")
+            return b""
+
+    def _hole(self, path: Steps, written: Written, shape: Shape | None) -> Iterator[bytes | Hole]:
+        node = self._parsed(path, written)
+        if node is None:
+            return
+        source = written.source.strip()
+        name = source if len(source) <= _LONGEST_NAME else source[:_LONGEST_NAME] + "…"
+        hole = Hole(node, name, shape)
+        try:
+            yield _checked(hole) if roots_of(node) else _constant(hole)
+        except ParamError as error:
+            self._problems.append(FilterProblem(path, error.problem, "", written.at, len(written.source)))
+
+    def _parsed(self, path: Steps, written: Written) -> Expr | None:
+        try:
+            return parse_expression(written.source, self._roots, each=self._each, path=path, at=written.at)
+        except FilterError as error:
+            self._problems += error.problems
+            return None
+
+
+def _checked(hole: Hole) -> Hole:
+    """Raises ParamError for what gives a list, whatever the event, where none fits."""
+    node = hole.node
+    if hole.shape is not None and (isinstance(node, ListOf) or (isinstance(node, Each) and node.kind in _LISTS)):
+        hole.shape(b"[]", hole.name)
+    return hole
+
+
+def _constant(hole: Hole) -> bytes:
+    """What no event has a say in is part of the template: `${each.tenant}`, and null from there is null."""
+    if isinstance(hole.node, Const) and hole.node.value is None:
+        return b"null" if hole.shape is None else hole.shape(b"null", hole.name)
+    return filled(hole, {})

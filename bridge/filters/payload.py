@@ -1,9 +1,13 @@
-"""What a Python watcher yields, as strict JSON. User code made it, so nothing about it is taken for granted."""
+"""What a Python watcher yields and what an expression gives, as strict JSON.
+
+User code made the first, so nothing about it is taken for granted.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -12,6 +16,9 @@ import msgspec
 
 from bridge.decode.json import DecodeFault, decode_whole
 from bridge.filters.errors import ParamError
+from bridge.filters.numbers import text_of_number
+from bridge.filters.times import text_of_duration, text_of_timestamp
+from bridge.filters.values import Duration, Timestamp
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -22,22 +29,56 @@ def encode_payload(payload: object, path: str) -> bytes:
 
     Raises ParamError that names `path`, the type of the payload, and what is in the way.
     """
-    kind = f"a value of type {type(payload).__name__}"
+    what = f"a value of type {type(payload).__name__}"
+    return _strict(
+        lambda: msgspec.to_builtins(payload, str_keys=True, builtin_types=(Decimal,), enc_hook=_plain), path, what
+    )
+
+
+def encode_value(value: object, path: str) -> bytes:
+    """Strict JSON of a value as in `values.py`, neither unknown nor a Fail. Numbers keep their digits, timestamps and
+    durations become texts, bytes become base64.
+
+    Raises ParamError that names `path` and what is in the way, which computing can bring about: a number that no
+    double holds, a list that is nested too deep.
+    """
+    return _strict(lambda: _builtin(value), path, "a value")
+
+
+def _strict(make: Callable[[], object], path: str, what: str) -> bytes:
     try:
-        plain = msgspec.to_builtins(payload, str_keys=True, builtin_types=(Decimal,), enc_hook=_plain)
+        plain = make()
         encoded = _encode(plain)
         decode_whole(encoded)
     except DecodeFault as error:
-        raise ParamError(path, f"{kind} that is no strict JSON: {error.fault.error}") from error
+        raise ParamError(path, f"{what} that is no strict JSON: {error.fault.error}") from error
     except UnicodeEncodeError as error:
-        raise ParamError(path, f"{kind} with a text that holds a lone surrogate") from error
+        raise ParamError(path, f"{what} with a text that holds a lone surrogate") from error
     except RecursionError as error:
-        raise ParamError(path, f"{kind} that is nested too deep, or contains itself") from error
+        raise ParamError(path, f"{what} that is nested too deep, or contains itself") from error
     except Exception as error:  # the properties of a user's own class may raise anything
-        raise ParamError(path, f"{kind} can't be written as JSON: {error}") from error
+        raise ParamError(path, f"{what} can't be written as JSON: {error}") from error
     if b"null" in encoded and not _is_finite(plain):  # which is what the encoder makes of NaN
-        raise ParamError(path, f"{kind} with a number that is NaN or infinite")
+        raise ParamError(path, f"{what} with a number that is NaN or infinite")
     return encoded
+
+
+def _builtin(value: object) -> object:
+    match value:
+        case Decimal():
+            return msgspec.Raw(text_of_number(value).encode())
+        case Timestamp():
+            return text_of_timestamp(value)
+        case Duration():
+            return text_of_duration(value)
+        case bytes():
+            return b64encode(value).decode()
+        case Mapping():
+            return {name: _builtin(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_builtin(item) for item in value]
+        case _:
+            return value
 
 
 def _plain(value: object) -> Any:

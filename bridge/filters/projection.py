@@ -1,29 +1,49 @@
-"""Decoding only the fields that somebody asks for: Structs that are made to measure.
+"""Decodes only the fields in use. The rest of a document is skipped by the decoder, at a third of the cost.
 
-A decoder skips what its Struct doesn't name, at a third to a quarter of the cost of making objects of it
-(docs/performance.md). What is skipped is checked for its grammar, not for its meaning.
+Fields are read as attributes of a Struct that is made for them. Their names there are numbers: what fields are called
+says nothing about which names a Python class can have. Numbers are never given to another field, so that what was made
+to read a field goes on reading it while others come and go.
+
+A field that is compared with one kind of value only is decoded as that kind: a document where it is something else is
+refused by the decoder, at no cost to all the others, and read again by `loosely`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from bridge.filters.ir import Path
 
+Use = Literal["text", "number", "bool", "any", "presence"]
+"""What a field is asked for. `presence`: whatever it is, as long as it is there."""
 
-def numbered_struct(fields: Sequence[tuple[str, Any, Any]]) -> type[Struct]:
-    """A Struct for fields of any name: (name in the document, type, default).
+_TYPES: Final[dict[frozenset[str], Any]] = {
+    frozenset({"text"}): str | None,
+    frozenset({"number"}): int | float | None,
+    frozenset({"bool"}): bool | None,
+}
+
+
+def numbered_struct(fields: Iterable[tuple[str, Any, Any]]) -> type[Struct]:
+    """A Struct with the given fields: (name in the document, type, default).
 
     Its attributes are `numbered(0)`, `numbered(1)` and so on. Instances equal only themselves, so that no table of
     values holds one. They hold no cycle, so the collector need not trace them.
     """
-    attributes = [(numbered(index), kind, default) for index, (_, kind, default) in enumerate(fields)]
-    names = {numbered(index): name for index, (name, _, _) in enumerate(fields)}
+    return _struct([(index, *field) for index, field in enumerate(fields)])
+
+
+def _struct(fields: Iterable[tuple[int, str, Any, Any]]) -> type[Struct]:
+    fields = list(fields)
+    attributes = [(numbered(number), kind, default) for number, _, kind, default in fields]
+    names = {numbered(number): name for number, name, _, _ in fields}
     return msgspec.defstruct("Fields", attributes, rename=names, frozen=True, eq=False, gc=False)
 
 
@@ -31,57 +51,140 @@ def numbered(index: int) -> str:
     return f"f{index}"
 
 
+@lru_cache(maxsize=1024)
+def _reader(*attributes: str) -> Callable[[Struct], Any]:
+    """One for all that read the same: ten thousand of them would not fit into a cache."""
+    return attrgetter(*attributes)
+
+
 class _Node:
     """A field that is asked for, with the fields below it."""
 
-    __slots__ = ("below",)
+    __slots__ = ("below", "blank", "number", "numbers", "uses")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.numbers = 0  # given out to fields below, for ever
         self.below: dict[str, _Node] = {}
+        self.uses: Counter[Use] = Counter()
+        self.blank: Struct | None = None
 
-    def struct(self) -> type[Struct]:
-        return numbered_struct([(name, *below.kind()) for name, below in self.below.items()])
+    def child(self, name: str) -> _Node:
+        node = self.below.get(name)
+        if node is None:
+            node = self.below[name] = _Node(self.numbers)
+            self.numbers += 1
+        return node
 
-    def kind(self) -> tuple[Any, Any]:
+    def struct(self, *, loose: bool) -> type[Struct]:
+        return _struct((below.number, name, *below.kind(loose=loose)) for name, below in self.below.items())
+
+    def kind(self, *, loose: bool) -> tuple[Any, Any]:
         """The type of the field, and what it is where it is missing."""
         if not self.below:
-            return Any, None
-        struct = self.struct()
-        return struct | str | int | float | bool | None | list[Any], struct()
+            return (Any if loose else self.type), None
+        struct = self.struct(loose=loose)
+        blank = struct()
+        if not loose:
+            self.blank = blank
+        return struct | str | int | float | bool | None | list[Any], blank
+
+    @property
+    def type(self) -> Any:
+        return _TYPES.get(self.compared, Any)
+
+    @property
+    def compared(self) -> frozenset[str]:
+        return frozenset(use for use, count in self.uses.items() if count > 0 and use != "presence")
 
 
 class Projection:
-    """The fields at `paths` (none of them empty) of JSON documents that are objects.
+    """The fields in use of JSON documents that are objects.
 
     A field is what it is in the document, None where it is missing. One that has fields below it and is no object in
     the document keeps its value: asking for what is below raises AttributeError.
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._root = _Node()
-        for path in paths:
-            node = self._root
-            for name in path:
-                node = node.below.setdefault(name, _Node())
-        self._struct = self._root.struct()
-        self.decode: Callable[[bytes], Struct] = msgspec.json.Decoder(self._struct).decode
-        self.blank = self._struct()
+    def __init__(self) -> None:
+        self._root = _Node(0)
+        self._is_stale = True
 
-    def of(self, document: dict[str, Any]) -> Struct:
-        """The same of a document that is decoded already."""
-        return msgspec.convert(document, self._struct)
+    def use(self, path: Path, use: Use) -> bool:
+        """The field is asked for from now on. False: what reads other fields must be made again, see `presence`."""
+        node, is_new_parent = self._root, False
+        for name in path:
+            is_new_parent = is_new_parent or (not node.below and node.uses.total() > 0)
+            node = node.child(name)
+        was_parent = bool(node.below)
+        node.uses[use] += 1
+        self._is_stale = True
+        return not is_new_parent and not (was_parent and use != "presence")
+
+    def drop(self, path: Path, use: Use) -> None:
+        """One that asked for the field does so no more; fields that nobody asks for are not decoded any more."""
+        trail = [self._root]
+        for name in path:
+            trail.append(trail[-1].below[name])
+        trail[-1].uses[use] -= 1
+        for name, parent, node in zip(reversed(path), reversed(trail[:-1]), reversed(trail[1:]), strict=True):
+            if node.below or node.uses.total() > 0:
+                break
+            del parent.below[name]
+        self._is_stale = True
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody asks for anything."""
+        return not self._root.below
+
+    def refresh(self) -> bool:
+        """Makes the decoders where fields were added or dropped; False where there was nothing to do."""
+        if not self._is_stale:
+            return False
+        self._is_stale = False
+        typed, loose = self._root.struct(loose=False), self._root.struct(loose=True)
+        self._typed, self._loose = typed, loose
+        self.decode: Callable[[bytes], Struct] = msgspec.json.Decoder(typed).decode
+        self.blank = typed()
+        return True
 
     def of_all(self, documents: list[Any]) -> list[Struct]:
-        """The same of many; raises ValidationError if one is no object."""
-        return msgspec.convert(documents, list[self._struct])  # type: ignore[name-defined]  # made at run time
+        """The same of documents that are decoded already. Raises ValidationError where one is not as expected."""
+        return msgspec.convert(documents, list[self._typed])  # type: ignore[name-defined]  # made at run time
+
+    def loosely(self, document: object) -> Struct:
+        """Of one document whose fields may be of any kind; the blank fields of one that is no object."""
+        return msgspec.convert(document, self._loose) if isinstance(document, dict) else self.blank
+
+    # Reading ----------------------------------------------------------------------------------------------------------
+
+    def is_certain(self, path: Path, use: Use) -> bool:
+        """Whether the field can be nothing but of this kind, null or missing in what `decode` returns."""
+        node = self._find(path)
+        return node is not None and not node.below and node.compared == {use}
 
     def getter(self, *paths: Path) -> Callable[[Struct], Any]:
         """Reads one field, or a tuple of several."""
-        return attrgetter(*map(self._attribute, paths))
+        return _reader(*map(self._attribute, paths))
+
+    def phrase(self, path: Path) -> tuple[str, tuple[str, ...]] | None:
+        """See `compiled.Fields`. A field that has fields below it is no value here."""
+        node = self._find(path)
+        return None if node is None or node.below else (f"e.{self._attribute(path)}", ())
+
+    def presence(self, path: Path) -> str | None:
+        node = self._find(path)
+        return None if node is None or node.below else f"(e.{self._attribute(path)} is not None)"
+
+    def _find(self, path: Path) -> _Node | None:
+        node: _Node | None = self._root
+        for name in path:
+            node = node.below.get(name) if node is not None else None
+        return node
 
     def _attribute(self, path: Path) -> str:
         attributes, node = [], self._root
         for name in path:
-            attributes.append(numbered(list(node.below).index(name)))
             node = node.below[name]
+            attributes.append(numbered(node.number))
         return ".".join(attributes)

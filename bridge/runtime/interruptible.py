@@ -48,6 +48,11 @@ class Interruptible(Awaitable[T]):
                 sent = yield waited_for
             except asyncio.CancelledError as cancelled:
                 resume = _throw(steps, self._translate(cancelled))
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:  # what it waited for failed: for the inner code to catch
+                resume = _throw(steps, error)
             else:
                 resume = _send(steps, sent)
 

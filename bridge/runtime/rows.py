@@ -52,6 +52,13 @@ class Source(Struct, frozen=True):
             return payload.meta
         return self.describe(payload) if self.identity is not None else Meta(position=repr(payload)[:200])
 
+    def seen_by_filters(self, payload: Any) -> Meta:
+        """The same; where the broker has no name for a message, its identity is one."""
+        meta = self.meta_of(payload)
+        if meta.message_id or self.identity is None:
+            return meta
+        return msgspec.structs.replace(meta, message_id=self.identity_of(payload))
+
     def rows(self, records: Sequence[Record], now: float) -> list[Row]:
         """A row for each record; `now` in seconds since 1970."""
         tell, source = self.identity, self.id

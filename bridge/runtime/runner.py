@@ -8,6 +8,7 @@ what says so.
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -17,13 +18,17 @@ import structlog
 from msgspec import Struct
 
 from bridge.core.errors import AckTimeout, HeadraceError
-from bridge.core.model import Plan
+from bridge.core.model import Context, Plan
 from bridge.core.retry import Backoff
 from bridge.core.round import Round
 from bridge.core.seat import Seat, Ticket
 from bridge.core.window import Verdict
-from bridge.decode.json import DecodeFault, decode_whole
+from bridge.decode.decoder import Decoder
+from bridge.decode.json import DecodeFault
 from bridge.filters.errors import ParamError
+from bridge.filters.events import Opened, opened_whole
+from bridge.filters.recipe import Recipe
+from bridge.filters.view import View
 from bridge.runtime.interruptible import Interruptible
 from bridge.runtime.rows import Source
 from bridge.shared_stream import Message, desk
@@ -43,15 +48,16 @@ class StreamEnded(HeadraceError):
 
 
 class WatcherSpec(Struct, frozen=True, eq=False):
-    """A Python watcher: how to make its trigger, and how a yielded payload becomes the params of a run request.
+    """A Python watcher: how to make its trigger, and what a yielded payload becomes.
 
-    `ack_timeout` in seconds; `strict` refuses bodies with a key that is there twice.
+    `ack_timeout` in seconds; `decoder` None: bodies are JSON, and `strict` refuses those with a key twice.
     """
 
     plan: Plan
     make: Callable[[], BaseEventTrigger]
-    render: Callable[[bytes, Any], bytes]
+    recipe: Recipe
     ack_timeout: float
+    decoder: Decoder | None = None
     strict: bool = False
     restart: Backoff = Backoff(delay=1.0, factor=2.0, max=60.0, jitter=0.5)
 
@@ -67,10 +73,16 @@ class Office(Protocol):
 
 
 class Runner:
-    """See the head of the file. `seat` is the core's, and only carried around here."""
+    """See the head of the file. `seat` is the core's, and only carried around here; `now` in seconds since 1970."""
 
     def __init__(
-        self, spec: WatcherSpec, seat: Seat, source: Source, office: Office, roll: Callable[[], float]
+        self,
+        spec: WatcherSpec,
+        seat: Seat,
+        source: Source,
+        office: Office,
+        roll: Callable[[], float],
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.spec = spec
         self.seat = seat
@@ -78,7 +90,9 @@ class Runner:
         self._source = source
         self._office = office
         self._roll = roll
+        self._now = now
         self._round = Round()
+        self._view: View | None = None  # of the event that the filter was given last
         self.task: asyncio.Task[None] | None = None
         self._more: asyncio.Future[None] | None = None
         self._ending: Literal["timeout", "recall", "close"] | None = None
@@ -86,7 +100,7 @@ class Runner:
         self._flushing = False
         self._pulled = 0
         self._seen: Ticket | None = None
-        self._seen_at = 0.0
+        self._seen_at: float | None = None  # None before the first look
 
     @property
     def id(self) -> str:
@@ -133,7 +147,7 @@ class Runner:
     def tick(self, now: float, stolen: float) -> None:
         """Called a few times a second. `stolen` seconds went to somebody else's code and are not charged."""
         ticket = self._round.ticket
-        if ticket is not self._seen or self._more is not None:
+        if ticket is not self._seen or self._more is not None or self._seen_at is None:
             self._seen, self._seen_at = ticket, now
             return
         self._seen_at += stolen
@@ -189,14 +203,24 @@ class Runner:
             if self._round.verdicts:
                 self._flush_soon()
             self._pulled += 1
-            try:
-                event = decode_whole(ticket.span.body, strict=self.spec.strict)
-            except DecodeFault as unreadable:
-                fault = unreadable.fault
-                if self._round.window is not None:
-                    self._round.window.reject(fault.reason, fault.error)
-                continue
-            yield event
+            for opened in self._opened(ticket):
+                self._view = opened.view
+                yield opened.event
+                if self._round.ticket is not ticket:
+                    break  # the try has ended meanwhile: what else the message holds comes again with it
+
+    def _opened(self, ticket: Ticket) -> Sequence[Opened]:
+        """The events of a message; none of one that can't be read, or means nothing."""
+        source = self._source
+        context = Context(source.stream, source.seen_by_filters, self._now())
+        span = ticket.span
+        try:
+            return opened_whole(span.body, span.payloads[0], context, self.spec.decoder, strict=self.spec.strict)
+        except DecodeFault as unreadable:
+            fault = unreadable.fault
+            if self._round.window is not None:
+                self._round.window.reject(fault.reason, fault.error)
+            return ()
 
     async def _next_batch(self) -> None:
         self._flush()
@@ -226,13 +250,13 @@ class Runner:
     def _derive(self, event: Any) -> None:
         window = self._round.window
         ticket = self._round.ticket
-        if window is None or ticket is None:
+        if window is None or ticket is None or self._view is None:
             log.warning("a trigger event outside of an event, ignored", watcher=self.id)
             return
         if not isinstance(event, TriggerEvent) and not hasattr(event, "payload"):
             raise TypeError(f"the filter yielded {type(event).__name__}, not a TriggerEvent")
         try:
-            window.derive(self.spec.render(ticket.span.body, event.payload))
+            window.derive(self.spec.recipe.derive(self._view, event.payload))
         except ParamError as error:
             window.reject("params", str(error))
 

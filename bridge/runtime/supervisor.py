@@ -10,19 +10,24 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from heapq import nlargest
 from typing import Any, Literal
 
+import msgspec
 import structlog
 from msgspec import Struct
 
 from bridge.core.commands import Limits
 from bridge.core.errors import HeadraceError, Transient
+from bridge.core.model import Outcome
 from bridge.core.retry import Backoff
 from bridge.core.seat import Seat
+from bridge.decode.decoder import Decoder
 from bridge.ports import Clock, Committer, Producer, Router, Store
 from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.rows import Source
 from bridge.runtime.runner import WatcherSpec
+from bridge.runtime.schemas import SchemaTeacher
 from bridge.runtime.watchers import Watchers
 from bridge.shared_stream import has_identity
 
@@ -32,6 +37,9 @@ SOUND = 60.0
 """Seconds after which a life counts as a success: the next failure begins with the shortest delay again."""
 
 
+MOST_TOLD = 200
+"""Watchers whose outcomes the status row holds: it is written with each heartbeat."""
+
 COUNTED = ("received", "unmatched", "faults", "settled", "unsettled", "dropped", "stale")
 """What is counted of a stream, over all its lives: `bridge.core.commands.Tally`."""
 
@@ -39,8 +47,8 @@ COUNTED = ("received", "unmatched", "faults", "settled", "unsettled", "dropped",
 class StreamSpec(Struct, frozen=True, eq=False):
     """What a stream is made of, as the composition root knows it.
 
-    `router` is given the ids of the watchers that are disabled now; `source` is the part of run keys that says where
-    messages come from.
+    `router` is given the ids of the watchers that are disabled now, and called once; `source` is the part of run keys
+    that says where messages come from.
     """
 
     name: str
@@ -54,6 +62,8 @@ class StreamSpec(Struct, frozen=True, eq=False):
     cohort_grace_period: float = 0.0
     restart: Backoff = Backoff(delay=1.0, factor=2.0, max=60.0, jitter=0.5)
     stalled_after: float = 60.0
+    decoder: Decoder | None = None
+    teacher: SchemaTeacher | None = None
 
 
 class Services(Struct, frozen=True, eq=False):
@@ -82,7 +92,8 @@ class StreamSupervisor:
         self._changed = asyncio.Event()
         self._announced = False
         self._counts_before: Counter[str] = Counter()
-        self._matched_before: Counter[str] = Counter()
+        self._derived_before: Counter[str] = Counter()
+        self._router: Router | None = None  # outlives the lives of the group, and keeps what it counts
 
     async def run(self) -> None:
         """Lives of the group, until cancelled."""
@@ -148,11 +159,13 @@ class StreamSupervisor:
         source = Source(spec.name, spec.source, producer.identity if can_tell else None, producer.describe)
         if not can_tell and not self._announced:
             log.warning("messages have no identity, a redelivery is a second run", stream=spec.name)
+        if self._router is None:
+            self._router = spec.router(frozenset(self._disabled))
         self._seats = [Seat(w.plan) for w in spec.watchers if w.plan.watcher not in self._disabled]
         life = Life(
             stream=spec.name,
             producer=producer,
-            router=spec.router(frozenset(self._disabled)),
+            router=self._router,
             source=source,
             limits=spec.limits,
             committer=services.committer,
@@ -160,6 +173,8 @@ class StreamSupervisor:
             clock=services.clock,
             roll=services.roll,
             runs_stored=services.runs_stored,
+            decoder=spec.decoder,
+            teacher=spec.teacher,
         )
         if not attempts:
             return life, self._seats, None
@@ -184,6 +199,8 @@ class StreamSupervisor:
     async def stop(self, deadline: float) -> bool:
         """After `run` was cancelled: advances what is resolved, gives the rest back. False: the time was not enough."""
         ended = await self._end_life(drain=deadline * 0.6, close=deadline * 0.4)
+        if self.spec.teacher is not None:
+            await self.spec.teacher.aclose()
         self.state = "stopped"
         return ended
 
@@ -193,7 +210,7 @@ class StreamSupervisor:
             return True
         ended = await shell.drain(drain)
         self._counts_before += _counts_of(shell)
-        self._matched_before += _matched_of(shell)
+        self._derived_before += _derived_of(shell)
         reason = self.trouble or "the stream stops"
         closing = [self._services.watchers.close(seat, reason) for seat in self._seats]
         self._seats = []
@@ -210,11 +227,14 @@ class StreamSupervisor:
             return
         self._disabled.add(watcher)
         if self.shell is None:
+            if self._router is not None and watcher in self.spec.declared:
+                self._router.disable(watcher)
             return
         for seat in self._seats:
             if seat.id == watcher:
                 self.shell.expel(seat, "watcher_unavailable")
-        self.shell.use(self.spec.router(frozenset(self._disabled)))
+        if watcher in self.spec.declared:
+            self.shell.change(lambda router: router.disable(watcher))
         if not self._has_audience:
             self.shell.fail(Transient("no watcher is enabled"))
 
@@ -226,8 +246,11 @@ class StreamSupervisor:
         self._changed.set()
         shell = self.shell
         if shell is None:
+            if self._router is not None and watcher in self.spec.declared:
+                self._router.enable(watcher)
             return
-        shell.use(self.spec.router(frozenset(self._disabled)))
+        if watcher in self.spec.declared:
+            shell.change(lambda router: router.enable(watcher))
         for spec in self.spec.watchers:
             if spec.plan.watcher != watcher:
                 continue
@@ -248,7 +271,7 @@ class StreamSupervisor:
             return
         for replay in await self._services.store.replays(self.spec.name, 100, self.shell.replaying):
             if self.shell is not None:
-                self.shell.replay(replay)
+                await self.shell.replay(replay)
 
     # For people -------------------------------------------------------------------------------------------------------
 
@@ -258,7 +281,11 @@ class StreamSupervisor:
         status: dict[str, object] = {"state": self.state, "failures": self.failures, "trouble": self._trouble(now)}
         counts = self._counts_before + (_counts_of(shell) if shell is not None else Counter())
         status |= {name: counts[name] for name in COUNTED}
-        status["matched"] = self._matched_before + (_matched_of(shell) if shell is not None else Counter())
+        derived = self._derived_before + (_derived_of(shell) if shell is not None else Counter())
+        outcomes = self._router.outcomes() if self._router is not None else {}
+        status["matched"] = derived + Counter({name: outcome.matched for name, outcome in outcomes.items()})
+        status["outcomes"] = _told(outcomes)
+        status["ignored"] = dict(self._router.ignored) if self._router is not None else {}
         if shell is not None:
             core, oldest = shell.core, shell.core.oldest
             status |= {
@@ -291,6 +318,13 @@ def _counts_of(shell: GroupShell) -> Counter[str]:
     return Counter({name: getattr(shell.core.tally, name) for name in COUNTED})
 
 
-def _matched_of(shell: GroupShell) -> Counter[str]:
-    """Run requests by watcher, in Python or not."""
-    return shell.matched + Counter({s.id: s.derived for s in shell.core.seats.values()})
+def _derived_of(shell: GroupShell) -> Counter[str]:
+    """Run requests of Python watchers."""
+    return Counter({s.id: s.derived for s in shell.core.seats.values()})
+
+
+def _told(outcomes: Mapping[str, Outcome]) -> Mapping[str, object]:
+    """What declarative watchers make of events beside matches: of those with most to tell, where they are many."""
+    told = {name: o for name, o in outcomes.items() if o.errors or o.missing or o.rejected}
+    most = nlargest(MOST_TOLD, told, key=lambda name: (told[name].errors, told[name].rejected, told[name].missing))
+    return {name: msgspec.structs.asdict(told[name]) for name in most}

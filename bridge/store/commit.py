@@ -81,6 +81,7 @@ class GroupCommit:
             conflicts=tuple(taken.conflicts),
             dead_letters=len(letters),
             stale_results=stale,
+            suppressed=taken.suppressed,
         )
 
     def _commit_around(self, rows: Sequence[Row], commit_id: str) -> Receipt:

@@ -1,4 +1,4 @@
-"""Run requests into the outbox, each at most once for its key (targets.md, "Only once", the level of deliveries).
+"""Run requests into the outbox, each at most once for its run key (targets.md, "Only once", the level of deliveries).
 
 A key is taken or not: one statement for all, and its row count says whether there is anything else to do. Ids are
 given out here, so that what was inserted just now can be told from what an earlier run of this commit inserted.
@@ -7,33 +7,27 @@ given out here, so that what was inserted just now can be told from what an earl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, structs
 from sqlalchemy import func, select
 
 from bridge.ports import ResultRow, RunRow
+from bridge.store.keyed import KeyedRuns
 from bridge.store.rules import conflict_key
 from bridge.store.schema import run_keys, runs
-from bridge.store.statements import RUN_FIELDS, Statements
+from bridge.store.statements import Statements, run_fields
 from bridge.store.writer import Transaction
 
 _LOOK_UP_MOST: Final = 500  # parameters of one statement
-_PLACES: Final = {
-    **{name: f"run.plan.{name}" for name in ("watcher", "asset", "target", "job", "tags")},
-    "params": "run.params",
-    "stream": "origin.stream",
-    "source": "origin.id",
-}
-_fields = attrgetter(*(_PLACES.get(name, name) for name in RUN_FIELDS))
 
 
 class Taken(Struct):
-    """What became of the run requests of a commit."""
+    """What became of the run requests of a commit. A row counts as stored or as suppressed."""
 
     stored: int = 0
+    suppressed: int = 0
     repeats: list[str] = []
     conflicts: list[str] = []
 
@@ -51,6 +45,7 @@ class Intake:
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
+        self._keyed = KeyedRuns(statements)
         self._next_id = 1
 
     def refresh(self, tx: Transaction) -> None:
@@ -68,19 +63,25 @@ class Intake:
             self._statements.insert_keys, [(i, key, digest, commit_id, now, now) for key, i, digest in keyed]
         )
         if inserted == len(rows):
-            self._insert(tx, zip(ids, rows, strict=True), commit_id)
-            return Taken(stored=len(rows))
+            suppressed = self._insert(tx, list(zip(ids, rows, strict=True)), commit_id)
+            return Taken(len(rows) - suppressed, suppressed)
         return self._sort_out(tx, rows, ids, commit_id)
 
-    def _insert(self, tx: Transaction, rows: Iterable[tuple[int, RunRow]], commit_id: str) -> None:
+    def _insert(self, tx: Transaction, rows: Sequence[tuple[int, RunRow]], commit_id: str) -> int:
+        """Returns how many of them are not to be started, because another run holds their business key."""
         now = tx.now
-        tx.many(self._statements.insert_runs, [(i, now, now, now, commit_id, *_fields(row)) for i, row in rows])
+        keyed = [(i, row) for i, row in rows if row.run.key is not None and row.key is not None]
+        if keyed:
+            rows = [(i, row) for i, row in rows if row.key is None]
+        tx.many(self._statements.insert_runs, [(i, now, now, now, commit_id, *run_fields(row)) for i, row in rows])
+        return self._keyed.insert(tx, keyed, commit_id) if keyed else 0
 
     def _sort_out(self, tx: Transaction, rows: Sequence[RunRow], ids: range, commit_id: str) -> Taken:
         """Some keys were there: by an earlier run of this very commit, as a repeat, or with other bytes."""
         known = self._look_up(tx, [row.run_key for row in rows])
         taken = Taken()
         fresh: list[tuple[int, RunRow]] = []
+        before: list[int] = []
         others: list[RunRow] = []
         repeated: Counter[int] = Counter()
         ours: set[str] = set()
@@ -96,7 +97,10 @@ class Intake:
                 taken.stored += 1
                 if key.id == i:
                     fresh.append((i, row))
-        self._insert(tx, fresh, commit_id)
+                elif row.key is not None:
+                    before.append(key.id)
+        taken.suppressed = self._insert(tx, fresh, commit_id) + self._keyed.suppressed_among(tx, before)
+        taken.stored -= taken.suppressed
         counts = [(tx.now, times, commit_id, key, commit_id) for key, times in sorted(repeated.items())]
         tx.many(self._statements.count_repeats, counts)
         if others:
@@ -108,6 +112,7 @@ class Intake:
         apart = [structs.replace(row, run_key=conflict_key(row.run_key, row.digest)) for row in rows]
         then = self.store(tx, apart, commit_id)
         taken.stored += then.stored
+        taken.suppressed += then.suppressed
         taken.repeats += then.repeats
         new = Counter(row.run_key for row in apart) - Counter(then.repeats)
         taken.conflicts += dict.fromkeys(

@@ -181,7 +181,7 @@ class MemoryStore:
         run.ambiguous = run.ambiguous or run.state == "dispatching"
         claim = Claim(
             row.run_key, run.epoch + 1, until, run.retry, run.attempts, run.ambiguous, row.watcher, plan.asset,
-            row.stream, row.position, row.target, plan.job, row.run.params, plan.tags, run.host or self._instance.host,
+            row.stream, row.position, row.target, plan.job, row.run.params, row.tags, run.host or self._instance.host,
         )  # fmt: skip
         run.state, run.epoch, run.attempts, run.updated_at = "dispatching", run.epoch + 1, run.attempts + 1, now
         run.host = claim.host

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappush
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, field, structs
@@ -26,15 +27,18 @@ from bridge.store.rules import (
     FINISHED,
     OPEN_LETTERS,
     SETTLED_LETTERS,
+    KeyHolder,
     conflict_key,
     is_whole,
     refused_letter,
+    storable_key,
     storable_letter,
     storable_row,
 )
 from bridge.store.views import LetterState
 
 Triple = tuple[str, str, str]
+_business_key = attrgetter("run.key")
 
 
 class StoredRun(Struct, gc=False):
@@ -60,6 +64,9 @@ class StoredRun(Struct, gc=False):
     error: str = ""
     repeats: int = 0
     repeated_by: str = ""
+    key: str | None = None
+    key_until: float | None = None
+    suppressed_by: str | None = None
 
 
 class StoredLetter(Struct):
@@ -84,6 +91,7 @@ class Tables(Struct):
 
     sequence: int = 0
     runs: dict[str, StoredRun] = field(default_factory=dict)
+    holders: dict[tuple[str, str], KeyHolder] = field(default_factory=dict)
     letters: dict[Triple, StoredLetter] = field(default_factory=dict)
     attempts: dict[Triple, tuple[int, float]] = field(default_factory=dict)
     watchers: dict[str, StoredWatcher] = field(default_factory=dict)
@@ -122,6 +130,10 @@ class Tables(Struct):
             if run.gone and now - run.last_seen > horizon:
                 del self.runs[key]
                 removed += 1
+        for name, holder in list(self.holders.items()):
+            if holder.until <= now:
+                del self.holders[name]
+                removed += 1
         for triple, letter in list(self.letters.items()):
             age = now - letter.updated_at
             if age > (keep.dead_letters if letter.state in SETTLED_LETTERS else keep.open):
@@ -156,12 +168,14 @@ class Tables(Struct):
         self.sequence += 1
         return Receipt(
             self.sequence, done.stored, tuple(done.repeats), tuple(done.conflicts), done.letters,
-            tuple(refused), done.stale,
+            tuple(refused), done.stale, done.suppressed,
         )  # fmt: skip
 
     def _fold(self, rows: list[Any], commit_id: str, now: float) -> bool:
         """The common case, kept as it came until somebody looks: run requests alone, all new (0.2 µs each)."""
         if self.letters or set(map(type, rows)) != {RunRow} or not _is_plain(rows):
+            return False
+        if set(map(_business_key, rows)) != {None}:
             return False
         keys = {row.run_key for row in rows}
         if len(keys) < len(rows) or not self.folded_keys.isdisjoint(keys) or not self.runs.keys().isdisjoint(keys):
@@ -179,23 +193,40 @@ class Tables(Struct):
                 self._insert(row, commit_id, now)
         return self
 
-    def _insert(self, row: RunRow, commit_id: str, now: float) -> None:
+    def _insert(self, row: RunRow, commit_id: str, now: float) -> StoredRun:
         run = StoredRun(self.next_id(), row, commit_id, None, now, now, now)
         self.runs[row.run_key] = run
-        self.queue(run, now)
+        if row.key is None or self._holds_key(run, row, row.key):
+            self.queue(run, now)
+        return run
+
+    def _holds_key(self, run: StoredRun, row: RunRow, given: str) -> bool:
+        """It gets its business key if that is free; else it is suppressed."""
+        name = (row.watcher, storable_key(given))
+        holder = self.holders.get(name)
+        free = holder is None or holder.until <= run.created_at
+        if holder is None or free:
+            holder = self.holders[name] = KeyHolder(row.run_key, run.created_at + (row.run.plan.key_ttl or 0.0))
+        run.key, run.key_until = name[1], holder.until
+        if not free:
+            run.state, run.suppressed_by = "suppressed", holder.run_key
+        return free
 
     def _store(self, row: RunRow, wanted: str, done: _Done) -> tuple[RunRow, str] | None:
         """`wanted` is the key that the run would have if other bytes had not taken it. Returns what goes elsewhere."""
         run = self.runs.get(row.run_key)
         if run is None:
-            self._insert(row, done.commit_id, done.now)
+            run = self._insert(row, done.commit_id, done.now)
         elif run.row.digest != row.digest:
             return structs.replace(row, run_key=conflict_key(row.run_key, row.digest)), wanted
         elif run.commit_id != done.commit_id or row.run_key in done.keys:
             self._repeat(run, done)
             return None
         done.keys.add(row.run_key)
-        done.stored += 1
+        if run.suppressed_by is None:
+            done.stored += 1
+        else:
+            done.suppressed += 1
         if row.run_key != wanted and wanted not in done.conflicts:
             done.conflicts.append(wanted)
         return None
@@ -268,6 +299,7 @@ class _Done(Struct):
     commit_id: str
     now: float
     stored: int = 0
+    suppressed: int = 0
     letters: int = 0
     stale: int = 0
     repeats: list[str] = field(default_factory=list)

@@ -17,9 +17,9 @@ from bridge.core.errors import HeadraceError, StoreRefused, StoreUnavailable
 from bridge.ports import RunState
 from bridge.store.lock import read_trouble
 from bridge.store.schema import attempts, dead_letters, instances, intents, meta, run_keys, runs, watchers
-from bridge.store.sql import check_schema
 from bridge.store.sqlite import Sqlite, check_place, locate
 from bridge.store.statements import is_held
+from bridge.store.versions import check_schema
 from bridge.store.views import (
     Counts,
     DeadLetterView,
@@ -50,7 +50,7 @@ class AmbiguousKey(HeadraceError):
 
 
 def open_reader(url: str) -> Reader:
-    """Raises StoreRefused: a bad URL, no store there, a newer schema."""
+    """Raises StoreRefused: a bad URL, no store there, a schema that is newer, or older and not brought forward yet."""
     path = locate(url)
     check_place(path)
     if not os.path.exists(path):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select
+from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, tuple_
 
 from bridge.store.options import StoreOptions
 from bridge.store.rules import FINISHED, OPEN_LETTERS, SETTLED_LETTERS
-from bridge.store.schema import attempts, dead_letters, instances, intents, run_keys, runs
+from bridge.store.schema import attempts, business_keys, dead_letters, instances, intents, run_keys, runs
 from bridge.store.writer import Transaction
 
 _STRIDE: Final = 2000  # rows looked at in one transaction
@@ -29,6 +29,7 @@ class Pruning:
         self._keep = options.retention
         self._horizon = options.dedupe_horizon
         self._walked: dict[str, int] = {}
+        self._more_keys = False
 
     def steps(self) -> Iterator[Step]:
         """Transactions to run one after the other; each returns how many rows it removed."""
@@ -37,6 +38,10 @@ class Pruning:
                 yield step
                 if not self._walked[table.name]:
                     break
+        for _ in range(_STRIDES):
+            yield self._business_keys
+            if not self._more_keys:
+                break
         yield self._letters
         yield self._others
 
@@ -64,6 +69,15 @@ class Pruning:
         if not count:
             return 0
         return tx.connection.execute(delete(table).where(table.c.id > start, table.c.id <= last, old)).rowcount
+
+    def _business_keys(self, tx: Transaction) -> int:
+        """Those whose time is over: they hold nothing back any more."""
+        columns = business_keys.c
+        over = select(columns.watcher, columns.key).where(columns.expires_at <= tx.now).limit(_STRIDE)
+        which = tuple_(columns.watcher, columns.key).in_(over)
+        removed = tx.connection.execute(delete(business_keys).where(which)).rowcount
+        self._more_keys = removed == _STRIDE
+        return removed
 
     def _letters(self, tx: Transaction) -> int:
         letters = dead_letters.c

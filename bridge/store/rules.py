@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from math import isfinite
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -21,6 +21,14 @@ SETTLED_LETTERS: Final = ("replayed", "superseded", "dropped")
 STORE_REFUSED: Final = "store_refused"
 _TEXT_MOST: Final = 100_000  # characters of an error or a position that are kept
 _COUNT_MOST: Final = 2**31 - 1
+_KEY_MOST: Final = 500  # characters of a business key: it comes from events, and has to fit an index of any database
+
+
+class KeyHolder(NamedTuple):
+    """Who has a business key, by its run key, and until when (seconds since 1970)."""
+
+    run_key: str
+    until: float
 
 
 def conflict_key(run_key: str, digest: bytes) -> str:
@@ -48,6 +56,14 @@ def storable_id(text: str) -> str:
     if stored == text:
         return text
     return f"{stored}~{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def storable_key(key: str) -> str:
+    """As `storable_id`, and short."""
+    stored = storable(key[:_KEY_MOST])
+    if stored == key:
+        return key
+    return f"{stored[:_KEY_MOST]}~{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _storable_time(seconds: float) -> float | None:

@@ -2,7 +2,8 @@
 
 Times are seconds since 1970 by the database's clock. `runs.id` is the id of its key in `run_keys`, which alone holds
 the unique index on the text: one long index instead of two is a third of the cost of a run (docs/performance.md).
-Columns that change come first and large ones last, so that lists never read a body.
+Columns that change come first and large ones last, so that lists never read a body; behind those are only columns that
+a later version added (bridge.store.versions), which have to be nullable.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 metadata = MetaData()
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite's own row number, without an index of its own
@@ -95,6 +96,10 @@ runs = Table(
     Column("received_at", Double, nullable=False),
     Column("params", LargeBinary, nullable=False),
     Column("tags", LargeBinary, nullable=False),
+    # Since version 2. NULL: a run without a business key.
+    Column("key", Text),
+    Column("key_until", Double),  # when the key is free again; of a suppressed run, too: its holder's
+    Column("suppressed_by", Text),  # the run key of whoever held the key
 )
 
 # The claim walks this one from its start: `watcher` is in it so that those of paused watchers are passed over without
@@ -114,6 +119,18 @@ Index(
     sqlite_where=runs.c.state == "failed",
     postgresql_where=runs.c.state == "failed",
 )
+
+# Since version 2. Who holds a business key, by its run key: runs may be pruned before their key is free again.
+business_keys = Table(
+    "business_keys",
+    metadata,
+    Column("watcher", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    sqlite_with_rowid=False,  # one tree instead of two
+)
+Index("business_keys_expiry", business_keys.c.expires_at)
 
 dead_letters = Table(
     "dead_letters",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import uuid4
 
-from sqlalchemy import inspect, select, update
+from sqlalchemy import inspect, update
 
 from bridge.core.errors import StoreRefused, StoreUnavailable
 from bridge.ports import Claim, Intent, Receipt, Replay, Row
@@ -22,6 +22,7 @@ from bridge.store.retention import Pruning
 from bridge.store.schema import SCHEMA_VERSION, instances, meta, metadata
 from bridge.store.sqlite import Sqlite, check_place, locate
 from bridge.store.statements import Statements
+from bridge.store.versions import bring_forward
 from bridge.store.writer import Transaction, Writer
 
 
@@ -146,13 +147,13 @@ class SqlStore:
         self.writer.transact(self._take_over, create=True)
 
     def _opened(self, tx: Transaction) -> None:
-        """In the first transaction of every connection: makes the tables if there are none, checks, reads anew."""
+        """In the first transaction of every connection: makes the tables or brings them forward, and reads anew."""
         path = self._database.path
         is_made = inspect(tx.connection).has_table(meta.name)
         if not is_made and not self.store_id:
             _make(tx, path)
             is_made = True
-        store_id = check_schema(tx, path) if is_made else ""
+        store_id = bring_forward(tx, path) if is_made else ""
         if self.store_id not in ("", store_id):
             raise StoreUnavailable(
                 f"the store {path} holds other tables than when it was opened (its id was {self.store_id}): restart"
@@ -230,17 +231,6 @@ def _make(tx: Transaction, path: str) -> None:
         schema_version=SCHEMA_VERSION, store_id=uuid4().hex, commit_sequence=0, created_at=tx.now
     )
     tx.connection.execute(row)
-
-
-def check_schema(tx: Transaction, path: str) -> str:
-    """The store's id. Raises StoreRefused when the tables are newer than this program."""
-    found = tx.connection.execute(select(meta.c.schema_version, meta.c.store_id)).one()
-    if found.schema_version != SCHEMA_VERSION:
-        raise StoreRefused(
-            f"the store {path} has schema version {found.schema_version}, and this program knows {SCHEMA_VERSION}: "
-            "run the version of headrace that made it, or a later one"
-        )
-    return str(found.store_id)
 
 
 def _holder(instance: InstanceId) -> Holder:

@@ -6,6 +6,7 @@ it is compiled, so that a column that moves is an error at start and not a value
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -23,13 +24,21 @@ from sqlalchemy import (
     update,
 )
 
-from bridge.store.schema import attempts, dead_letters, run_keys, runs, watchers
+from bridge.store.schema import attempts, business_keys, dead_letters, run_keys, runs, watchers
 from bridge.store.sqlite import Sqlite
 
 RUN_FIELDS: Final = (
     "run_key", "watcher", "asset", "stream", "source", "identity", "position", "target", "job", "received_at",
     "params", "tags",
 )  # fmt: skip
+_PLACES: Final = {
+    **{name: f"run.plan.{name}" for name in ("watcher", "asset", "target", "job")},
+    "params": "run.params",
+    "stream": "origin.stream",
+    "source": "origin.id",
+}
+run_fields = attrgetter(*(_PLACES.get(name, name) for name in RUN_FIELDS))
+"""The values of RUN_FIELDS of a RunRow, past its properties where they only lead on."""
 _LETTER_VALUES: Final = (
     "watcher", "source", "identity", "whole", "stream", "position", "reason", "error", "attempts", "timestamp",
     "received_at", "created_at", "updated_at", "commit_id", "key", "headers", "body",
@@ -55,6 +64,10 @@ def _text(word: str) -> ColumnElement[str]:
 
 _ZERO: Final[ColumnElement[int]] = literal_column("0")
 _ONE: Final[ColumnElement[int]] = literal_column("1")
+_NOT_STARTED: Final[dict[str, ColumnElement[Any]]] = {
+    **dict.fromkeys(("retry", "attempts", "ambiguous", "claim_epoch"), _ZERO),
+    **dict.fromkeys(("claimed_by", "host", "run_id", "url", "error"), _text("")),
+}
 
 
 def _named(table: Table, *names: str) -> dict[str, BindParameter[Any]]:
@@ -70,6 +83,8 @@ class Statements:
         self.insert_keys = self._insert_keys()
         self.count_repeats = self._count_repeats()
         self.insert_runs = self._insert_runs()
+        self.insert_keyed_runs = self._insert_keyed_runs()
+        self.hold_keys = self._hold_keys()
         self.results = self._results()
         self.claimable = self._claimable(past_held=False)
         self.claimable_past_held = self._claimable(past_held=True)
@@ -100,13 +115,27 @@ class Statements:
 
     def _insert_runs(self) -> str:
         order = ("id", "due", "created_at", "updated_at", "commit_id", *RUN_FIELDS)
-        statement = self._database.insert(runs).values(
-            **_named(runs, *order),
-            state=_text("pending"),
-            **dict.fromkeys(("retry", "attempts", "ambiguous", "claim_epoch"), _ZERO),
-            **dict.fromkeys(("claimed_by", "host", "run_id", "url", "error"), _text("")),
-        )
+        statement = self._database.insert(runs).values(**_named(runs, *order), state=_text("pending"), **_NOT_STARTED)
         return prepare(statement, self._dialect, *order)
+
+    def _insert_keyed_runs(self) -> str:
+        order = (
+            "id", "due", "created_at", "updated_at", "commit_id", "state", *RUN_FIELDS, "key", "key_until",
+            "suppressed_by",
+        )  # fmt: skip
+        statement = self._database.insert(runs).values(**_named(runs, *order), **_NOT_STARTED)
+        return prepare(statement, self._dialect, *order)
+
+    def _hold_keys(self) -> str:
+        """A key that is free or whose time is over gets a holder; the row count tells whether others hold some."""
+        order = ("watcher", "key", "holder", "expires_at")
+        new = self._database.insert(business_keys).values(**_named(business_keys, *order))
+        statement = new.on_conflict_do_update(
+            index_elements=["watcher", "key"],
+            set_={name: new.excluded[name] for name in ("holder", "expires_at")},
+            where=business_keys.c.expires_at <= bindparam("now"),
+        )
+        return prepare(statement, self._dialect, *order, "now")
 
     def _results(self) -> str:
         """Fenced by the claim's epoch: a result of an older claim changes nothing."""

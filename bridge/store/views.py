@@ -37,7 +37,8 @@ class Counts(Struct, frozen=True):
 class RunView(Struct, frozen=True):
     """A run request. `state` is `held` while a pending one's watcher is paused or disabled.
 
-    `due` is when it may be claimed, or when its lease ends. `repeats` counts how often its message came again.
+    `due` is when it may be claimed, or when its lease ends. `repeats` counts how often its message came again. `key`
+    is its business key, if it has one, which it holds until `key_until`; a `suppressed` run names the one that does.
     """
 
     run_key: str
@@ -65,6 +66,9 @@ class RunView(Struct, frozen=True):
     url: str
     error: str
     repeats: int
+    key: str | None
+    key_until: float | None
+    suppressed_by: str | None
 
 
 class DeadLetterView(Struct, frozen=True):

@@ -321,5 +321,5 @@ class LineByLine(DirectoryProducer):
 
     def describe(self, broker_payload: tuple[Reading, int]) -> Meta:
         reading, offset = broker_payload
-        position = f"{self.folder.name}/{printable(reading.claim.name)}:{offset}"
-        return Meta(position=position, timestamp=reading.claim.mtime)
+        name = printable(reading.claim.name)
+        return Meta(position=f"{self.folder.name}/{name}:{offset}", timestamp=reading.claim.mtime, lane=name)

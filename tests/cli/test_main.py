@@ -19,8 +19,8 @@ from bridge.cli import asking, endings, output
 from bridge.cli import main as command
 
 COMMANDS = [
-    "validate", "run", "status", "show", "pause", "resume", "disable", "enable", "version", "runs list", "runs show",
-    "runs retry", "dlq list", "dlq show", "dlq replay", "dlq drop",
+    "init", "validate", "test", "explain", "run", "status", "show", "schema", "pause", "resume", "disable", "enable",
+    "completion", "version", "runs list", "runs show", "runs retry", "dlq list", "dlq show", "dlq replay", "dlq drop",
 ]  # fmt: skip
 
 Rows = Callable[..., Any]
@@ -40,7 +40,7 @@ def test_the_help_lists_what_there_is_and_nothing_else(headrace: Any) -> None:
     said = headrace("--help")
     listed = {line.split()[0] for line in said.out.partition("Commands:")[2].splitlines() if line.startswith("  ")}
     assert listed - {"Exit", "More"} == {name.split()[0] for name in COMMANDS}
-    assert "completion" not in said.out
+    assert "--install-completion" not in said.out
     for group in ("runs", "dlq"):
         lines = headrace(group, "--help").out.partition("Commands:")[2].splitlines()
         assert {f"{group} {line.split()[0]}" for line in lines if line} == {n for n in COMMANDS if n.startswith(group)}

@@ -122,6 +122,50 @@ async def test_a_full_list_says_that_there_is_more(headrace: Any, home: Any, run
     assert headrace("runs", "list", "-o", "table", "--limit", "4").err == ""
 
 
+# Business keys -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_suppressed_run_names_the_run_that_has_its_key_and_until_when(
+    headrace: Any, home: Any, run_row: Rows
+) -> None:
+    await home.filled(run_row(1, key="o1", key_ttl=7200.0), run_row(2, key="o1", key_ttl=7200.0), run_row(3))
+    (second,) = headrace("runs", "list", "--state", "suppressed").json
+    assert (second["identity"], second["key"], second["suppressed_by"]) == ("2", "o1", "eu_orders/src/1/0")
+    assert second["key_until"].endswith("Z")
+    shown = headrace("runs", "show", "eu_orders/src/2/0", "-o", "table").out
+    assert "suppressed" in shown
+    assert "run eu_orders/src/1/0 has the key 'o1' until 20" in shown
+    assert "(in 119 min)" in shown
+    holder = headrace("runs", "show", "eu_orders/src/1/0", "-o", "table").out
+    assert "'o1', keeps others with it away until 20" in holder
+    assert "key " not in headrace("runs", "show", "eu_orders/src/3/0", "-o", "table").out.replace("run key", "")
+
+
+async def test_a_list_names_who_keeps_a_run_away(headrace: Any, home: Any, run_row: Rows, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    await home.filled(run_row(1, key="o1", key_ttl=7200.0), run_row(2, key="o1", key_ttl=7200.0))
+    first, second = headrace("runs", "list", "-o", "table").out.splitlines()[1:]
+    assert first.startswith("eu_orders/src/2/0  suppressed")
+    assert first.rstrip().endswith("eu_orders/src/1/0")
+    assert second.startswith("eu_orders/src/1/0  pending")
+
+
+async def test_a_key_that_is_free_again_is_told_in_the_past(headrace: Any, home: Any, run_row: Rows) -> None:
+    await home.filled(run_row(1, key="o1", key_ttl=1e-3), run_row(2, key="o1", key_ttl=1e-3))
+    home.sql("UPDATE runs SET key_until = 1000000000")
+    assert (
+        "run eu_orders/src/1/0 had the key 'o1' until" in headrace("runs", "show", "eu_orders/src/2", "-o", "table").out
+    )
+    assert "'o1', kept others with it away until" in headrace("runs", "show", "eu_orders/src/1", "-o", "table").out
+
+
+async def test_a_suppressed_run_can_t_be_retried(headrace: Any, home: Any, run_row: Rows) -> None:
+    await home.filled(run_row(1, key="o1", key_ttl=7200.0), run_row(2, key="o1", key_ttl=7200.0))
+    said = headrace("runs", "retry", "eu_orders/src/2/0")
+    assert said.code == 1
+    assert "'eu_orders/src/2/0' is suppressed: only runs that are" in said.err
+
+
 # retry ---------------------------------------------------------------------------------------------------------------
 
 

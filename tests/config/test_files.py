@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.config.files import files_of, suites_of
 from bridge.config.load import ConfigError, load
 
 STORE = "store: sqlite:///headrace.db\n"
@@ -162,3 +163,32 @@ def test_a_store_may_be_a_url_or_a_mapping(load_text, good):
 )
 def test_a_store_that_can_not_be_is_refused(problem_of, good, store, words):
     assert words in problem_of(good.replace("sqlite:///headrace.db", store, 1))
+
+
+# Tests ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_configuration_may_hold_tests_whatever_is_in_them(load_text, good):
+    assert load_text(good + "tests:\n  - message: {body: {password: '${NOT_A_VARIABLE}', a: .inf}}\n").watchers
+    assert load_text({"a.yaml": good + "tests: []\n", "b.yaml": "tests: [{a: 1}]\n"}).watchers
+
+
+@pytest.mark.parametrize(
+    ("tests", "message"),
+    [
+        ("{a: 1}", "`tests`: expected a list of tests, saw a mapping"),
+        ("", "`tests`: expected a list of tests, saw nothing"),
+        ("[a]", "`tests`: expected a mapping, saw text 'a'"),
+    ],
+)
+def test_tests_are_a_list_of_mappings(problem_of, good, tests, message):
+    assert message in problem_of(good + f"tests: {tests}\n")
+
+
+def test_the_suites_of_a_folder_are_those_with_the_name_of_one():
+    Path("conf").mkdir()
+    for name in ("b_test.yml", "a_test.yaml", "orders.yaml", "test.yaml", ".x_test.yaml", "x_test.json"):
+        Path("conf", name).write_text("{}")
+    assert suites_of(Path("conf")) == [Path("conf/a_test.yaml"), Path("conf/b_test.yml")]
+    assert suites_of(Path("conf/orders.yaml")) == [Path("conf/orders.yaml")]
+    assert files_of(Path("conf")) == [Path("conf/orders.yaml"), Path("conf/test.yaml")]

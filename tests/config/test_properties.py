@@ -47,6 +47,7 @@ streams:
       user: me
       password: ${SECRET}
     decode: {json: strict}
+    unwrap: [sns]
     max_body: 1MiB
     generation: 1
     max_attempts: 5
@@ -69,21 +70,41 @@ assets:
         enabled: true
         max_attempts: 3
         match: {region: [eu, uk]}
+        when: event.amount > 100
+        reject: event.test == true
+        on_error: reject
         run:
           target: shell
           job: process
           params: {order: "${event.order_id}"}
           tags: {team: eu}
+          key: ${event.order_id}
+          key_ttl: 1h
       - name: python
         stream: inbox
         trigger: my.filters.Big
         kwargs: {least: 5}
         run: {target: shell, job: process}
+      - name: each_${each.region}
+        for_each: [{region: eu}, {region: us}]
+        stream: inbox
+        match: {region: "${each.region}"}
+        run: {target: shell, job: process}
+defaults:
+  streams: {max_attempts: 4}
+  targets:
+    retry: {attempts: 3}
+  watchers:
+    max_attempts: 4
+    run: {job: process}
+tests:
+  - {A: b}
 """
 
 FRAGMENTS = [
     *"[]{}:,-?&*!|>'\"%@`#~$\n\t =",
     *("${A}", "${SECRET}", "${NO}", "${NO:-x}", "${file:/dev/null}", "${file:nope}", "$$", "&a", "*a", "<<: "),
+    *("${each.region}", "x ${each.region}", "${each.", "$${each.a}", "include: [c.yaml, .]", "[gzip, {avro: {}}]"),
     *("---\n", "!!str ", "\n  ", "\n    ", "\n      - ", ": ", "- ", "null", "true", "no", "0755", "1e999", ".inf"),
     *("5s", "5", "\ufeff", "\u2028"),
     *re.findall(r"[\w./]+", RICH),
@@ -166,7 +187,7 @@ KEYS = [
 
 def test_the_rich_configuration_is_good_and_has_every_kind_of_key(loads):
     assert loads(RICH) == []
-    assert len(KEYS) > 55
+    assert len(KEYS) > 75
 
 
 @settings(relaxed, max_examples=100)
@@ -231,7 +252,7 @@ def test_a_thousand_watchers_load_in_a_moment(tmp_path, kinds_once):
     import time
 
     head = RICH.split("assets:")[0]
-    watcher = RICH.split("enabled: true\n")[1].split("      - name: python")[0]
+    watcher = RICH.split("max_attempts: 3\n")[1].split("      - name: python")[0]
     block = f"  asset_{{n}}:\n    watchers:\n      - stream: inbox\n{watcher}"
     (tmp_path / "c.yaml").write_text(head + "assets:\n" + "".join(block.replace("{n}", str(n)) for n in range(1000)))
     started = time.process_time()

@@ -14,6 +14,9 @@ from bridge.config.reading import Reading, Where
 from bridge.config.shapes import Block, shape_of
 from bridge.config.source import Source
 from bridge.core.units import Duration, Size
+from bridge.decode.options import Decoding
+
+DECODES = "json, cloudevents, text, raw, msgpack, avro, protobuf, gzip, base64"
 
 
 def stream(good: str, line: str) -> str:
@@ -69,7 +72,7 @@ def stream(good: str, line: str) -> str:
         ("retry: {delay: 10m}", "streams.inbox.retry: `delay` (10m) is longer than `max` (5m)", None),
         ("retry: {factor: 0.5}", "`factor`: expected a number of at least 1 and at most 100, saw the number 0.5", None),
         ("retry: {jitter: -1}", "`jitter`: expected a number of at least 0 and at most 1, saw the number -1", None),
-        ("decode: jsn", "`decode`: expected json or a mapping, saw text 'jsn'", "did you mean `json`?"),
+        ("decode: jsn", f"`decode`: expected {DECODES}, a mapping or a list, saw text 'jsn'", "did you mean `json`?"),
         ("decode: {json: loose}", "`json`: expected strict, saw text 'loose'", None),
         ("max_outstanding_bytes: 1KiB",
          "streams.inbox: one body may be larger (1MiB) than all outstanding ones together (1KiB)",
@@ -99,7 +102,7 @@ def test_what_is_right_is_read(load_text, good):
 def test_the_defaults_are_those_of_the_documentation(load_text, good):
     config = load_text(good)
     stream, target = config.streams["inbox"], config.targets["shell"]
-    assert (stream.decode, stream.max_body, stream.generation, stream.max_attempts) == ("json", 1024**2, 1, 5)
+    assert (stream.decode, stream.max_body, stream.generation, stream.max_attempts) == (Decoding(), 1024**2, 1, 5)
     assert (stream.retry.mode, stream.retry.delay, stream.retry.factor) == ("process", 1.0, 2.0)
     assert (stream.ack_timeout, stream.cohort_grace_period) == (300.0, 0.0)
     assert (stream.max_outstanding, stream.max_outstanding_bytes) == (10_000, 64 * 1024**2)

@@ -143,7 +143,7 @@ def test_variables_work_in_references_filters_and_arguments(load_text, good):
     text = good.replace("stream: inbox", "stream: ${NAME}").replace("[eu, uk]", '["${PORT}", 5]')
     watcher = load_text(text, env=ENV).watchers[0]
     assert watcher.stream == "inbox"
-    assert watcher.match.parts[0].values == ("8080", 5)  # without a type to be held to, text stays text
+    assert watcher.condition.values == ("8080", 5)  # without a type to be held to, text stays text
 
 
 def test_a_reference_from_a_variable_that_leads_nowhere_names_the_variable(problem_of, good):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,6 +39,9 @@ class Run(Struct, frozen=True):
     repeats: int
     run_id: str
     error: str
+    key: str | None = None
+    key_until: float | None = None
+    suppressed_by: str | None = None
 
 
 class Letter(Struct, frozen=True):
@@ -71,6 +76,9 @@ class World(Protocol):
 
     async def register(self, watchers: dict[str, str], sources: dict[str, str], accept: Sequence[str] = ()) -> None: ...
     async def crash(self, host: str = "here") -> None: ...
+    def holders(self) -> dict[str, str]:
+        """Key -> the run key of whoever holds it, expired or not."""
+        ...
 
 
 class SqlWorld:
@@ -89,7 +97,10 @@ class SqlWorld:
         found = open_reader(self._url).run(key)
         if found is None or found.run_key != key:
             return None
-        return Run(found.state, found.retry, found.repeats, found.run_id, found.error)
+        return Run(
+            found.state, found.retry, found.repeats, found.run_id, found.error, found.key, found.key_until,
+            found.suppressed_by,
+        )  # fmt: skip
 
     def letters(self) -> list[Letter]:
         reader = open_reader(self._url)
@@ -131,6 +142,10 @@ class SqlWorld:
         await self.store.aclose(clean=False)
         await self.open(host)
 
+    def holders(self) -> dict[str, str]:
+        with closing(sqlite3.connect(self._url.removeprefix("sqlite:///"))) as raw:
+            return dict(raw.execute("SELECT key, holder FROM business_keys").fetchall())
+
 
 class MemoryWorld:
     def __init__(self) -> None:
@@ -142,7 +157,10 @@ class MemoryWorld:
         if found is None or found.gone:
             return None
         state = "held" if found.state == "pending" and self.store.tables.is_held(found.row.watcher) else found.state
-        return Run(state, found.retry, found.repeats, found.run_id, found.error)
+        return Run(
+            state, found.retry, found.repeats, found.run_id, found.error, found.key, found.key_until,
+            found.suppressed_by,
+        )  # fmt: skip
 
     def letters(self) -> list[Letter]:
         return [
@@ -170,6 +188,9 @@ class MemoryWorld:
 
     async def crash(self, host: str = "here") -> None:
         self.store = self.store.restarted(InstanceId("next life", host, 4712, "0"))
+
+    def holders(self) -> dict[str, str]:
+        return {key: holder.run_key for (_, key), holder in self.store.tables.holders.items()}
 
 
 @pytest.fixture(params=["sql", "memory"])
@@ -300,6 +321,198 @@ async def test_what_comes_twice_in_one_commit_is_one_run(world: World) -> None:
 async def test_several_runs_of_one_event_differ_by_their_ordinal(world: World) -> None:
     rows = [run_row("1"), run_row("1", run_key="w/src/1/1")]
     assert (await world.store.commit(rows, "c1")).stored == 2
+
+
+# Commit: business keys -----------------------------------------------------------------------------------------------
+
+HOUR = 3600.0
+
+
+def keyed(name: str, key: str = "o-1", *, ttl: float = HOUR, **fields: Any) -> RunRow:
+    return run_row(name, key=key, key_ttl=ttl, **fields)
+
+
+async def test_a_second_message_with_the_business_key_is_a_row_that_names_the_holder_and_is_never_started(
+    world: World,
+) -> None:
+    first = await world.store.commit([keyed("1")], "c1")
+    world.now += 10
+    second = await world.store.commit([keyed("2")], "c2")
+    assert (first.stored, first.suppressed) == (1, 0)
+    assert (second.stored, second.suppressed, second.repeats) == (0, 1, ())
+    until = 1_000_000.0 + HOUR
+    assert world.run("w/src/1/0") == Run("pending", 0, 0, "", "", "o-1", until, None)
+    assert world.run("w/src/2/0") == Run("suppressed", 0, 0, "", "", "o-1", until, "w/src/1/0")
+    world.now += 2 * HOUR
+    assert [one.run_key for one in await claim(world)] == ["w/src/1/0"]
+
+
+async def test_a_key_is_its_watchers_own_and_runs_without_one_are_left_alone(world: World) -> None:
+    rows = [
+        keyed("1"), keyed("2", watcher="v"), keyed("3", "o-2"), run_row("4"), keyed("5"),
+        keyed("6", "", ttl=60), run_row("7", key="o-1"),
+    ]  # fmt: skip
+    receipt = await world.store.commit(rows, "c1")
+    assert (receipt.stored, receipt.suppressed) == (6, 1)
+    assert state(world, "5") == "suppressed"
+    assert world.run("w/src/7/0") == Run("pending", 0, 0, "", "")
+
+
+async def test_of_those_with_one_key_in_a_commit_the_first_in_order_is_started(world: World) -> None:
+    receipt = await world.store.commit([keyed("9"), keyed("1"), keyed("5"), keyed("2", "o-2")], "c1")
+    assert (receipt.stored, receipt.suppressed) == (2, 2)
+    assert [one.run_key for one in await claim(world)] == keys("9", "2")
+    assert [run.suppressed_by for name in ("1", "5") if (run := world.run(f"w/src/{name}/0"))] == keys("9", "9")
+
+
+async def test_a_key_is_free_again_when_the_holders_time_is_over_and_repeats_do_not_prolong_it(world: World) -> None:
+    await world.store.commit([keyed("1")], "c1")
+    world.now += HOUR - 1
+    assert (await world.store.commit([keyed("2", ttl=10 * HOUR)], "c2")).suppressed == 1
+    world.now += 1
+    assert (await world.store.commit([keyed("3"), keyed("4")], "c3")).suppressed == 1
+    third, fourth = world.run("w/src/3/0"), world.run("w/src/4/0")
+    assert third is not None
+    assert fourth is not None
+    assert (third.state, third.key_until) == ("pending", 1_000_000.0 + 2 * HOUR)
+    assert fourth.suppressed_by == "w/src/3/0"
+
+
+async def test_a_redelivery_is_a_repeat_by_its_run_key_whatever_became_of_the_business_key(world: World) -> None:
+    await world.store.commit([keyed("1")], "c1")
+    await world.store.commit([keyed("2")], "c2")
+    world.now += 2 * HOUR
+    receipt = await world.store.commit([keyed("1"), keyed("2"), keyed("2", "o-9")], "c3")
+    assert (receipt.stored, receipt.suppressed, len(receipt.repeats)) == (0, 0, 3)
+    assert world.holders() == {"o-1": "w/src/1/0"}
+    assert [run and run.repeats for run in map(world.run, keys("1", "2"))] == [1, 2]
+    assert state(world, "2") == "suppressed"
+
+
+async def test_what_comes_twice_in_one_commit_is_a_repeat_and_not_suppressed_by_itself(world: World) -> None:
+    receipt = await world.store.commit([keyed("1"), keyed("1"), keyed("2"), keyed("2")], "c1")
+    assert (receipt.stored, receipt.suppressed, sorted(receipt.repeats)) == (1, 1, keys("1", "2"))
+
+
+async def test_other_bytes_under_a_run_key_that_is_taken_ask_for_the_business_key_too(world: World) -> None:
+    await world.store.commit([keyed("1")], "c1")
+    receipt = await world.store.commit([keyed("1", body=b"x"), keyed("1", "o-2", body=b"y")], "c2")
+    assert (receipt.stored, receipt.suppressed, receipt.conflicts) == (1, 1, ("w/src/1/0",))
+    apart = world.run(f"w/src/1/0~{hashlib.sha256(b'x').hexdigest()[:16]}")
+    assert apart is not None
+    assert (apart.state, apart.suppressed_by) == ("suppressed", "w/src/1/0")
+
+
+async def test_a_commit_with_keys_whose_answer_was_lost_comes_out_the_same_when_it_is_run_again(world: World) -> None:
+    await world.store.commit([keyed("0", "o-0")], "c1")
+    rows: list[Row] = [
+        keyed("1"), keyed("2"), keyed("3", "o-0"), keyed("2"), run_row("4"),
+        keyed("0", "o-0", body=b"x"), keyed("5", "o-5"),
+    ]  # fmt: skip
+    world.lose_the_next_answer()
+    with pytest.raises(StoreUnavailable):
+        await world.store.commit(rows, "c2")
+    world.now += 2 * HOUR  # the keys have run out meanwhile
+    receipt = await world.store.commit([*rows, keyed("6", "o-5")], "c2")
+    assert (receipt.stored, receipt.suppressed) == (4, 3)
+    assert (receipt.repeats, receipt.conflicts) == (("w/src/2/0",), ("w/src/0/0",))
+    assert [state(world, name) for name in "012345"] == [
+        "pending", "pending", "suppressed", "suppressed", "pending", "pending",
+    ]  # fmt: skip
+    assert world.holders() == {"o-0": "w/src/0/0", "o-1": "w/src/1/0", "o-5": "w/src/6/0"}
+
+
+async def test_a_key_holds_over_a_crash(world: World) -> None:
+    await world.store.commit([keyed("1")], "c1")
+    await world.crash()
+    assert (await world.store.commit([keyed("2")], "c2")).suppressed == 1
+
+
+async def test_a_failed_holder_keeps_its_key_and_may_be_retried_and_a_suppressed_run_may_not(world: World) -> None:
+    await world.store.commit([keyed("1")], "c1")
+    (one,) = await claim(world)
+    await world.store.commit([ResultRow(one.run_key, one.epoch, "failed"), keyed("2")], "c2")
+    intent = world.post("retry", run_keys=keys("1", "2"))
+    await world.store.take_intents()
+    assert [state(world, name) for name in "12"] == ["pending", "suppressed"]
+    assert "w/src/2/0" in world.outcome(intent)
+    assert (await world.store.commit([keyed("3")], "c3")).suppressed == 1
+    assert [(one.run_key, one.retry) for one in await claim(world)] == [("w/src/1/0", 1)]
+
+
+async def test_a_refused_row_leaves_its_key_to_the_next(world: World) -> None:
+    bad = keyed("bad", run_key="w/src/\ud800/0", identity="\ud800")
+    receipt = await world.store.commit([bad, keyed("1"), keyed("2")], "c1")
+    assert (len(receipt.refused), receipt.stored, receipt.suppressed) == (1, 1, 1)
+    assert world.holders() == {"o-1": "w/src/1/0"}
+
+
+@pytest.mark.parametrize("key", ["", "a\0b", "\ud800", "ключ", "x" * 501, "\ud800" * 600, "ß" * 100_000])
+async def test_any_text_may_be_a_key_and_two_that_differ_stay_two(world: World, key: str) -> None:
+    receipt = await world.store.commit([keyed("1", key), keyed("2", key), keyed("3", f"{key}."), keyed("4", "x")], "c1")
+    assert (receipt.stored, receipt.suppressed, receipt.refused) == (3, 1, ())
+    run = world.run("w/src/2/0")
+    assert run is not None
+    assert run.suppressed_by == "w/src/1/0"
+    assert len(run.key or "") < 600
+
+
+async def test_many_keys_in_one_commit_are_told_apart(world: World) -> None:
+    await world.store.commit([keyed(f"a{n}", str(n)) for n in range(0, 1300, 2)], "c1")
+    rows = [keyed(f"b{n}", str(n), watcher="wv"[n % 3 == 0]) for n in range(1300)]
+    receipt = await world.store.commit([*rows, *(keyed(f"c{n}", str(n)) for n in range(1300))], "c2")
+    assert receipt.stored + receipt.suppressed == 2600
+    assert len(await claim(world, 5000)) == 650 + receipt.stored
+    for n in (0, 1, 2, 3, 1298, 1299):
+        b, c = world.run(f"{'wv'[n % 3 == 0]}/src/b{n}/0"), world.run(f"w/src/c{n}/0")
+        assert b is not None
+        assert c is not None
+        by = f"w/src/a{n}/0" if n % 2 == 0 else None
+        assert b.suppressed_by == (None if n % 3 == 0 else by)
+        assert c.suppressed_by == (by or (None if n % 3 == 0 else f"w/src/b{n}/0"))
+
+
+async def test_suppressed_runs_are_pruned_like_finished_ones_and_keys_when_their_time_is_over(world: World) -> None:
+    await world.store.commit([keyed("1", ttl=40 * DAY), keyed("2", ttl=40 * DAY), keyed("3", "o-3")], "c1")
+    assert {one.run_key for one in await claim(world)} == {"w/src/1/0", "w/src/3/0"}
+    await world.store.commit([ResultRow(key, 1, "started") for key in keys("1", "3")], "c2")
+    world.now += 2 * HOUR
+    await world.store.prune()
+    assert world.holders() == {"o-1": "w/src/1/0"}
+    world.now += 31 * DAY
+    await world.store.prune()
+    assert [world.run(key) for key in keys("1", "2", "3")] == [None] * 3
+    assert (await world.store.commit([keyed("4")], "c3")).suppressed == 1
+    world.now += 9 * DAY
+    await world.store.prune()
+    assert world.holders() == {}
+    assert (await world.store.commit([keyed("5")], "c4")).stored == 1
+
+
+async def test_a_message_that_was_forgotten_and_comes_again_is_suppressed_by_its_own_key(world: World) -> None:
+    await world.store.commit([keyed("1", ttl=100 * DAY)], "c1")
+    (one,) = await claim(world)
+    await world.store.commit([ResultRow(one.run_key, one.epoch, "started")], "c2")
+    world.now += 40 * DAY
+    await world.store.prune()
+    await world.store.prune()
+    receipt = await world.store.commit([keyed("1", ttl=100 * DAY)], "c3")
+    assert (receipt.stored, receipt.suppressed, receipt.repeats) == (0, 1, ())
+
+
+async def test_a_suppressed_message_supersedes_its_dead_letter(world: World) -> None:
+    await world.store.commit([keyed("1"), letter_row("2")], "c1")
+    await world.store.commit([keyed("2")], "c2")
+    assert [letter.state for letter in world.letters()] == ["superseded"]
+
+
+async def test_a_runs_own_tags_go_before_those_of_its_plan(world: World) -> None:
+    rows = [
+        run_row("1", tags=b'{"team":"a"}'), run_row("2", tags=b'{"team":"a"}', own_tags=b'{"team":"b"}'),
+        run_row("3", tags=b'{"team":"a"}', own_tags=b"{}"), keyed("4", tags=b"{}", own_tags=b'{"key":1}'),
+    ]  # fmt: skip
+    await world.store.commit(rows, "c1")
+    assert [one.tags for one in await claim(world)] == [b'{"team":"a"}', b'{"team":"b"}', b"{}", b'{"key":1}']
 
 
 # Commit: unknown results ---------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from bridge.core.model import (
 )
 from bridge.core.retry import Backoff
 from bridge.core.seat import Seat, Ticket
-from bridge.core.window import SKIPPED, Verdict
+from bridge.core.window import SKIPPED, Derived, Verdict
 
 STEADY = Backoff(delay=1.0, factor=2.0, jitter=0.0)
 FAILED = Verdict("failed", error="boom")
@@ -118,7 +118,8 @@ def test_what_a_watcher_derives_is_durable_before_the_event_is_released() -> Non
     watcher = seat()
     core = group(watcher)
     admit(core, 1)
-    commands = core.returned(watcher, [(pull(core, watcher)[0], Verdict("acked", (b"{}", b"{}")))], 0.0)
+    two = Verdict("acked", (Derived(b"{}"), Derived(b"{}")))
+    commands = core.returned(watcher, [(pull(core, watcher)[0], two)], 0.0)
     (persist,) = only(commands, Persist)
     assert [(type(r), r.n) for r in persist.records] == [(Run, 0), (Run, 1)]
     assert not released(commands)
@@ -376,7 +377,7 @@ def test_after_stop_nothing_is_handed_over_and_commits_under_way_are_still_relea
     core = group(watcher)
     admit(core, 2)
     first, _ = pull(core, watcher)
-    (persist,) = only(core.returned(watcher, [(first, Verdict("acked", (b"{}",)))], 0.0), Persist)
+    (persist,) = only(core.returned(watcher, [(first, Verdict("acked", (Derived(b"{}"),)))], 0.0), Persist)
     core.stop()
     assert pull(core, watcher) == []
     assert not core.is_settled

@@ -162,6 +162,28 @@ def test_depth_can_not_be_hidden_behind_brackets_in_texts() -> None:
     assert reason_of(b'["]]",' * 101 + b"1" + b"]" * 101) == "too_deep"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x00\x00\x00\x00\x2a\x02\x06abc", b"\x00\x00\x00\x01\x00\x06\xff\xfe\xfd", b"\x00\x00\x00\x00\x01",
+        b"\xc3\x01\x8f\x5c\x39\x3f\x1a\xd5\x75\x72\x02",
+    ],
+)  # fmt: skip
+def test_framed_binary_is_named_for_what_it_is(body: bytes) -> None:
+    with pytest.raises(DecodeFault) as caught:
+        decode_whole(body)
+    assert caught.value.fault.reason == "framing"
+    assert f"0x{body[0]:02x}: framed binary, and the stream declares json" in caught.value.fault.error
+    fault = encoding_fault(body)
+    assert fault is None or fault.reason == "framing"
+
+
+def test_utf16_and_utf32_without_a_mark_are_not_taken_for_framed_binary() -> None:
+    for text in ("{}", '{"a":1}', "[1]", '"x"', '[{"a":"b"}]'):
+        for encoding in ("utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le"):
+            assert reason_of(text.encode(encoding)) == "encoding"
+
+
 # Strict
 
 
@@ -255,7 +277,7 @@ def test_whatever_is_read_the_standard_library_reads_alike_and_the_rest_is_a_fau
     except DecodeFault as error:
         fault = error.fault
     if fault is not None:
-        assert fault.reason in {"malformed", "encoding", "too_deep", "number", "nul", "duplicate_key"}
+        assert fault.reason in {"malformed", "encoding", "too_deep", "number", "nul", "framing", "duplicate_key"}
         assert fault.error
     else:
         assert json.loads(strip_bom(body).decode(), parse_constant=lambda name: pytest.fail(name)) == value

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bridge.core.model import Plan, Poll, Reject, Routed, Run
-from bridge.filters.ir import AllOf, AnyOf
+from bridge.filters.ir import AllOf, AnyOf, Field
 from bridge.filters.match import compile_match
 from bridge.filters.params import compile_params
 from bridge.filters.router import Declared, FilterRouter
@@ -20,7 +20,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def watcher(name: str, match: object, params: object = None) -> Declared:
-    compiled = match if isinstance(match, AllOf) else None if match is None else compile_match(match)
+    compiled = match if isinstance(match, AnyOf | AllOf) else None if match is None else compile_match(match)
     return Declared(Plan(name, "asset", "target", "job"), compiled, compile_params(params or {}))
 
 
@@ -252,7 +252,7 @@ def test_a_field_left_to_be_checked_may_be_missing_or_lead_through_what_is_no_ob
 
 
 def test_a_watcher_is_found_once_however_many_of_its_values_are_alike() -> None:
-    of = FilterRouter([watcher("w", AllOf((AnyOf(("a",), (1, True, 0, False)),)))], max_body=MAX_BODY)
+    of = FilterRouter([watcher("w", AnyOf(Field("event", ("a",)), (1, True, 0, False)))], max_body=MAX_BODY)
     for value in (1, True, 0, False, 1.0):
         assert names(route(of, {"a": value})) == {0: ["w"]}
 

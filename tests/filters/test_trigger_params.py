@@ -27,12 +27,12 @@ NO_PARAMS = compile_params({}, ("event", "trigger"))
 
 
 def rendered(payload: object) -> Any:
-    return json.loads(NO_PARAMS.render_trigger(BODY, payload))
+    return json.loads(NO_PARAMS.render_trigger(BODY, None, payload))
 
 
 def refused(payload: object) -> ParamError:
     with pytest.raises(ParamError) as caught:
-        NO_PARAMS.render_trigger(BODY, payload)
+        NO_PARAMS.render_trigger(BODY, None, payload)
     return caught.value
 
 
@@ -53,13 +53,13 @@ def test_params_may_ask_for_the_event_and_the_trigger_side_by_side() -> None:
         {"id": "${event.id}", "p": "${event.price}", "n": ["${trigger.a.b}", "${trigger}"], "k": 1},
         ("event", "trigger"),
     )
-    assert plan.render_trigger(BODY, {"a": {"b": [2**70, 0.5]}}) == (
+    assert plan.render_trigger(BODY, None, {"a": {"b": [2**70, 0.5]}}) == (
         b'{"id":7,"p":1.10,"n":[[1180591620717411303424,0.5],{"a":{"b":[1180591620717411303424,0.5]}}],"k":1}'
     )
 
 
 def test_literal_params_are_sent_whatever_was_yielded() -> None:
-    assert compile_params({"a": 1}, ("event", "trigger")).render_trigger(BODY, math.nan) == b'{"a":1}'
+    assert compile_params({"a": 1}, ("event", "trigger")).render_trigger(BODY, None, math.nan) == b'{"a":1}'
 
 
 @pytest.mark.parametrize(
@@ -74,24 +74,24 @@ def test_literal_params_are_sent_whatever_was_yielded() -> None:
 )
 def test_what_the_trigger_lacks_is_an_error_with_the_path(payload: object, problem: str) -> None:
     with pytest.raises(ParamError) as caught:
-        compile_params({"x": "${trigger.a.b}"}, ("event", "trigger")).render_trigger(BODY, payload)
+        compile_params({"x": "${trigger.a.b}"}, ("event", "trigger")).render_trigger(BODY, None, payload)
     assert caught.value.path == "trigger.a.b"
     assert caught.value.problem == problem
 
 
 def test_what_the_event_lacks_is_an_error_for_a_python_watcher_as_well() -> None:
     with pytest.raises(ParamError, match=r"event\.nothing"):
-        compile_params({"x": "${event.nothing}"}, ("event", "trigger")).render_trigger(BODY, {})
+        compile_params({"x": "${event.nothing}"}, ("event", "trigger")).render_trigger(BODY, None, {})
 
 
 def test_a_trigger_that_is_null_is_there() -> None:
     plan = compile_params({"x": "${trigger.a}"}, ("event", "trigger"))
-    assert plan.render_trigger(BODY, {"a": None}) == b'{"x":null}'
+    assert plan.render_trigger(BODY, None, {"a": None}) == b'{"x":null}'
 
 
 def test_a_declarative_render_has_no_trigger() -> None:
     with pytest.raises(ParamError, match="only a Python watcher"):
-        compile_params({"x": "${trigger.a}"}, ("event", "trigger")).render(BODY)
+        compile_params({"x": "${trigger.a}"}, ("event", "trigger")).render(BODY, None)
 
 
 class Colour(enum.Enum):
@@ -131,7 +131,7 @@ def test_values_with_one_obvious_form_in_json_are_taken() -> None:
 
 
 def test_decimals_are_numbers_and_keep_their_digits() -> None:
-    assert NO_PARAMS.render_trigger(BODY, {"d": Decimal("1.10")}) == b'{"d":1.10}'
+    assert NO_PARAMS.render_trigger(BODY, None, {"d": Decimal("1.10")}) == b'{"d":1.10}'
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -141,7 +141,7 @@ def test_a_number_that_is_not_finite_is_refused_wherever_it_is(number: float) ->
 
 
 def test_keys_that_become_the_same_are_settled() -> None:
-    assert NO_PARAMS.render_trigger(BODY, {1: "a", "1": "b"}) == b'{"1":"b"}'
+    assert NO_PARAMS.render_trigger(BODY, None, {1: "a", "1": "b"}) == b'{"1":"b"}'
 
 
 class Broken:
@@ -205,7 +205,7 @@ payloads = st.recursive(
 def test_any_payload_becomes_a_strict_json_object_or_an_error(payload: object) -> None:
     out, problem = b"", ""
     try:
-        out = NO_PARAMS.render_trigger(BODY, payload)
+        out = NO_PARAMS.render_trigger(BODY, None, payload)
     except ParamError as error:
         problem = error.problem
     if problem:

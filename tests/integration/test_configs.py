@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
-EXAMPLES = sorted(CONFIGS.glob("*.yaml"))
+EXAMPLES = sorted(path for path in CONFIGS.glob("*.yaml") if not path.stem.endswith("_test"))
 
 
 def test_every_example_is_valid(bridge: Bridge) -> None:
@@ -26,6 +26,12 @@ def test_every_example_is_valid(bridge: Bridge) -> None:
     with ThreadPoolExecutor(2) as pool:
         checked = list(pool.map(lambda path: bridge.call("validate", str(path)), EXAMPLES))
     assert [(done.returncode, done.stderr) for done in checked] == [(0, "")] * len(EXAMPLES)
+
+
+def test_every_example_has_tests_that_pass_and_see_each_clause_both_ways(bridge: Bridge) -> None:
+    assert all(path.with_name(f"{path.stem}_test.yaml").exists() for path in EXAMPLES)
+    done = bridge.call("test", str(CONFIGS), "--require-coverage")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 def test_the_smallest_example_runs(bridge: Bridge) -> None:

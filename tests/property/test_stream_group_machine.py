@@ -33,7 +33,7 @@ from bridge.core.model import (
 from bridge.core.retry import Backoff
 from bridge.core.round import Round
 from bridge.core.seat import Seat, Ticket
-from bridge.core.window import Verdict
+from bridge.core.window import Derived, Verdict
 
 DECLARED = ["d0", "d1"]
 KINDS = ["plain", "plain", "hit", "both", "params", "fault"]
@@ -466,7 +466,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert runner.round.window is not None
         match what:
             case "yield":
-                runner.round.window.derive(b"{}")
+                runner.round.window.derive(Derived(b"{}"))
             case "reject":
                 runner.round.window.reject("not mine")
             case _:

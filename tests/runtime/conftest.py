@@ -13,13 +13,16 @@ import pytest
 from bridge.core.commands import Limits
 from bridge.core.model import Plan
 from bridge.core.retry import Backoff
+from bridge.decode.decoder import Decoder
 from bridge.filters.match import compile_match
 from bridge.filters.params import compile_params
+from bridge.filters.recipe import Recipe
 from bridge.filters.router import Declared, FilterRouter
 from bridge.ports import Producer
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.persister import Persister
 from bridge.runtime.runner import WatcherSpec
+from bridge.runtime.schemas import SchemaTeacher
 from bridge.runtime.supervisor import Services, StreamSpec, StreamSupervisor
 from bridge.runtime.watchers import Watchers
 from bridge.store.memory import MemoryStore
@@ -73,6 +76,8 @@ class Rig:
         self.limits = Limits(retry=QUICK, advance_retry=QUICK)
         self.producers: list[Any] = []
         self.producer: Callable[[], Producer] = lambda: MemoryProducer(self.broker)
+        self.decoder: Decoder | None = None
+        self.teacher: SchemaTeacher | None = None
         self.exhausted = False
         self.woken: list[str] = []
         self._tasks: list[asyncio.Task[Any]] = []
@@ -94,8 +99,9 @@ class Rig:
             WatcherSpec(
                 plan=Plan(name, "asset", "target", "job", max_attempts=tries),
                 make=lambda: trigger,
-                render=compile_params({}, roots=("event", "trigger")).render_trigger,
+                recipe=Recipe(compile_params({}, roots=("event", "trigger"))),
                 ack_timeout=ack_timeout,
+                decoder=self.decoder,
                 restart=QUICK,
             )
         )
@@ -116,6 +122,8 @@ class Rig:
             declared=tuple(d.plan.watcher for d in self.declared),
             limits=self.limits,
             restart=QUICK,
+            decoder=self.decoder,
+            teacher=self.teacher,
         )
         self.stream = StreamSupervisor(spec, services)
         self._tasks = [
@@ -133,7 +141,7 @@ class Rig:
         return producer
 
     def _router(self, disabled: frozenset[str]) -> FilterRouter:
-        return FilterRouter([d for d in self.declared if d.plan.watcher not in disabled], max_body=1 << 20)
+        return FilterRouter(self.declared, max_body=1 << 20, disabled=disabled, decoder=self.decoder)
 
     async def stop(self, within: float = 5.0) -> bool:
         """A graceful stop; True if everything that could be was settled."""

@@ -25,11 +25,12 @@ names = st.sampled_from(["1", "2"])
 watchers = st.sampled_from(["w", "v", "*"])
 bodies = st.sampled_from([b"x", b"y"])
 run_rows = st.builds(
-    lambda name, watcher, body, target, n: run_row(
+    lambda name, watcher, body, target, n, key, ttl: run_row(
         f"{watcher}/src/{name}/{n}", body=body, watcher=watcher, identity=name, position=name, target=target,
-        params=body,
+        params=body, key=key, key_ttl=ttl,
     ),
     names, watchers, bodies, st.sampled_from(["log", "log", "log", "other"]), st.sampled_from("000000001\ud800"),
+    st.sampled_from([None, None, None, "k", "k", "\0"]), st.sampled_from([None, 10.0, 61.0, 100 * DAY]),
 )  # fmt: skip
 letter_rows = st.builds(
     lambda name, watcher, body, reason: DeadLetterRow(
@@ -172,11 +173,12 @@ class Pair:
         reader, tables = open_reader(self.url), self.memory.tables
         assert [
             (run.run_key, run.state, run.due, run.retry, run.attempts, run.claim_epoch, run.run_id, run.error,
-             run.repeats, run.updated_at, run.params)
+             run.repeats, run.updated_at, run.params, run.key, run.key_until, run.suppressed_by)
             for run in sorted(reader.runs(limit=1000), key=lambda run: run.run_key)
         ] == [
             (key, "held" if run.state == "pending" and tables.is_held(run.row.watcher) else run.state, run.due,
-             run.retry, run.attempts, run.epoch, run.run_id, run.error, run.repeats, run.updated_at, run.row.run.params)
+             run.retry, run.attempts, run.epoch, run.run_id, run.error, run.repeats, run.updated_at, run.row.run.params,
+             run.key, run.key_until, run.suppressed_by)
             for key, run in sorted(tables.runs.items()) if not run.gone
         ]  # fmt: skip
         assert sorted(

@@ -1,19 +1,12 @@
-"""Fakes that ship: a broker in memory, and a wrapper that dies at a chosen call.
-
-They keep the promises of the ports that they stand for (the contract suites in `tests/contract/` run on them), so what
-was tested with them holds for the real ones, as far as anything but the real ones can tell.
-"""
+"""A broker in memory: it keeps the promises of a real one, as far as anything but a real one can."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
-from bridge.core.model import AdvanceItem, AdvanceOutcome, Plan, Poll, Run, Slice
-from bridge.ports import Meta, RunRow
+from bridge.core.model import AdvanceItem, AdvanceOutcome, Meta, Poll, Slice
 from bridge.shared_stream import UNORDERED, SharedStreamProducer
 
 
@@ -116,76 +109,3 @@ class MemoryProducer(SharedStreamProducer):
 
     def describe(self, broker_payload: Position) -> Meta:
         return Meta(position=f"{broker_payload.lane} at {broker_payload.offset}")
-
-
-class Died(BaseException):
-    """What a `Dying` raises: not an Exception, so that no handler of the program takes it for a mere error."""
-
-
-class Dying:
-    """Wraps a port and dies before or after the n-th call of one of its coroutine methods.
-
-    `die` is what dying means: raising `Died` by default, `os._exit` in a process of its own.
-    """
-
-    def __init__(
-        self, inner: Any, method: str, *, at: int = 1, after: bool = False, die: Callable[[], None] | None = None
-    ) -> None:
-        self._inner = inner
-        self._method = method
-        self._at = at
-        self._after = after
-        self._die = die or self._raise
-        self._calls = 0
-
-    @staticmethod
-    def _raise() -> None:
-        raise Died
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        return self._counted(found) if name == self._method else found
-
-    def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            self._calls += 1
-            if self._calls == self._at and not self._after:
-                self._die()
-            result = await method(*args, **kwargs)
-            if self._calls == self._at and self._after:
-                self._die()
-            return result
-
-        return call
-
-
-class At(Struct, frozen=True):
-    """An origin whose messages are all at one position."""
-
-    stream: str
-    id: str
-    position: str
-
-    def position_of(self, payload: Any) -> str:
-        return self.position
-
-
-def run_row(
-    run_key: str,
-    *,
-    body: bytes = b"body",
-    watcher: str = "w",
-    asset: str = "a",
-    stream: str = "orders",
-    source: str = "src",
-    identity: str = "1",
-    position: str = "line 1",
-    target: str = "log",
-    job: str = "job",
-    params: bytes = b"{}",
-    tags: bytes = b"{}",
-    received_at: float = 1.0,
-) -> RunRow:
-    """A run request as a store gets it."""
-    run = Run(Plan(watcher, asset, target, job, tags), None, body, params)
-    return RunRow(run_key, identity, At(stream, source, position), run, received_at)

@@ -183,7 +183,7 @@ def _asked(declared: Declared, views: Sequence[View]) -> tuple[Asked, ...]:
                 asked.append(Asked(traced, truth, trace(declared.reject, view), verdict(declared.reject, view)))
             else:
                 asked.append(Asked(traced, truth))
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        except DecodeFault:
             return ()
     return tuple(asked)
 

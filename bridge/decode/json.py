@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -103,6 +104,14 @@ def _doubtful(bodies: Sequence[bytes]) -> list[int]:
         if ((_BRACKET in body or len(body) > 5 * MAX_DEPTH) and body.count(_BRACE) + body.count(_BRACKET) > MAX_DEPTH)
         or (_BACKSLASH in body and _NUL_ESCAPE in body)
     ]
+
+
+def decimal_of(text: str) -> Decimal:
+    """A number of a document, exactly; nought where its exponent is smaller than any that a Decimal can have."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal(float(text))
 
 
 def strip_bom(body: bytes) -> bytes:

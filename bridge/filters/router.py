@@ -203,27 +203,42 @@ class FilterRouter:
         """The watchers that match, of the events that can be read. Adds to `refusals`, and counts the others."""
         if self._index.is_sure and not faults and not found.doubtful:
             return found.candidates
-        projection = self._index.projection
         matches: dict[int, Candidates] = {}
         for index, candidates in found.candidates.items():
             if index in faults:
                 continue
-            kept: list[Candidate] = []
             views.index = index
-            for candidate in candidates:
-                truth = candidate.ask(projection, fields[index], views)
-                if truth is True:
-                    kept.append(candidate)
-                elif truth is not False:
-                    self._note(candidate.watch, truth, index, refusals)
+            try:
+                kept = self._kept(candidates, fields[index], views, refusals)
+            except DecodeFault as error:  # an interpreted condition looks at the whole document
+                faults[index] = error.fault
+                refusals.pop(index, None)
+                continue
             if kept:
                 matches[index] = kept
         for index, tables in found.doubtful.items():
-            if index not in faults:
-                views.index = index
-                asked = {candidate.watch for candidate in found.candidates.get(index, ())}
+            if index in faults:
+                continue
+            views.index = index
+            asked = {candidate.watch for candidate in found.candidates.get(index, ())}
+            try:
                 self._weigh(tables, asked, fields[index], views, refusals)
+            except DecodeFault as error:
+                faults[index] = error.fault
+                matches.pop(index, None)
+                refusals.pop(index, None)
         return matches
+
+    def _kept(self, candidates: Candidates, fields: Struct, views: Views, refusals: Refusals) -> list[Candidate]:
+        """Those that hold; the others are counted. Raises DecodeFault."""
+        kept: list[Candidate] = []
+        for candidate in candidates:
+            truth = candidate.ask(self._index.projection, fields, views)
+            if truth is True:
+                kept.append(candidate)
+            elif truth is not False:
+                self._note(candidate.watch, truth, views.index, refusals)
+        return kept
 
     def _note(self, watch: Watch, truth: Fail | None, index: int, refusals: Refusals) -> None:
         """An event of which a watcher can't say whether it wants it."""

@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 
 from bridge.core.model import Context, Meta
-from bridge.decode.json import strip_bom
+from bridge.decode.json import decimal_of, decode_whole, strip_bom
 from bridge.filters.values import Timestamp
 
 decode_exactly = msgspec.json.Decoder(float_hook=Decimal).decode
 """The value of a JSON document, where a number with a fraction or an exponent is the Decimal that was written."""
+
+_decode_tiny = msgspec.json.Decoder(float_hook=decimal_of).decode
 
 
 class View:
@@ -44,7 +46,7 @@ class View:
     def _find(self, root: str) -> Any:
         match root:
             case "event":
-                return decode_exactly(strip_bom(self.text))
+                return self._document()
             case "now":
                 return _instant(self._context.now)
             case "meta":
@@ -57,6 +59,15 @@ class View:
                 return {name: text_of(value) for name, value in self._meta.headers}
             case _:
                 raise KeyError(root)
+
+    def _document(self) -> Any:
+        """Raises DecodeFault where the text is no strict JSON, which nobody has made sure of before it matched."""
+        text = strip_bom(self.text)
+        try:
+            return decode_exactly(text)
+        except Exception:
+            decode_whole(text)
+            return _decode_tiny(text)
 
     @property
     def _meta(self) -> Meta:

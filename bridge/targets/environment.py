@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from bridge.core.errors import Refused
+from bridge.decode.json import decimal_of
 from bridge.ports import Claim
 
 LONGEST: Final = 64 * 1024
@@ -26,7 +27,7 @@ LONGEST: Final = 64 * 1024
 MOST: Final = 256 * 1024
 """Bytes of all variables of params together: with arguments and the rest of the environment the limit may be 1 MiB."""
 
-_decode: Final = msgspec.json.Decoder(dict[str, object], float_hook=Decimal).decode  # 1.10 stays 1.10
+_decode: Final = msgspec.json.Decoder(dict[str, object], float_hook=decimal_of).decode  # 1.10 stays 1.10
 
 
 def environment_of(claim: Claim) -> dict[str, str]:

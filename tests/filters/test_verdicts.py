@@ -237,3 +237,34 @@ def test_attributes_of_an_envelope_are_its_headers() -> None:
         "MessageAttributes": {"tenant": {"Type": "String", "Value": "acme"}},
     }
     assert isinstance(only(route(of, envelope)), Run)
+
+
+# Events that are no strict JSON, and that somebody looks into before it shows ----------------------------------------
+
+LOOKING = [
+    "event.a + 1 > 5",
+    "event.l[0] == 1",
+    "(event.b ? event.a : 2) == 1",
+    "event.a in event.l",
+    "event.l.exists(i, i > 1)",
+    'event.a in ["x", 5]',
+    "event.l == [1]",
+]
+
+
+@pytest.mark.parametrize("when", LOOKING)
+@pytest.mark.parametrize("number", ["9" * 5000, "1e99999999999999999999", "-1e999999999999999999999"])
+def test_a_number_that_nobody_can_read_is_a_fault_whoever_looks_at_it(when: str, number: str) -> None:
+    of = router(watcher(when, on_error="reject"), watcher('event.k == "x"', name="other"))
+    bad = f'{{"a": [1], "b": {number}, "l": [1, {number}], "k": "x"}}'.encode()
+    routed = route(of, bad, {"k": "x"})
+    assert routed.faults[0].reason == "number"
+    assert 0 not in routed.hits
+    assert [type(record) for record in routed.hits[1]] == [Run]
+
+
+@pytest.mark.parametrize("when", LOOKING)
+def test_a_number_too_small_for_any_is_nought(when: str) -> None:
+    of = router(watcher(when))
+    tiny = "1e-99999999999999999999"
+    assert not route(of, f'{{"a": {tiny}, "b": true, "l": [{tiny}], "k": "x"}}'.encode()).faults

@@ -27,10 +27,10 @@ from bridge.core.group import StreamGroup
 from bridge.core.model import AdvanceItem, Plan, Poll, Routed, Slice
 from bridge.core.seat import Seat
 from bridge.core.window import SKIPPED
-from bridge.filters.match import compile_match
-from bridge.filters.params import compile_params
 from bridge.filters.recipe import Recipe
 from bridge.filters.router import Declared, FilterRouter
+from bridge.language.reading.match import compile_match
+from bridge.params.plans import compile_params
 from bridge.ports import Meta, Receipt, Row
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.group import GroupShell, Life

@@ -27,8 +27,8 @@ from bridge import telemetry, wiring
 from bridge.core.commands import Limits
 from bridge.core.model import AdvanceItem, Plan, Poll, Slice
 from bridge.core.seat import Seat
-from bridge.filters.params import compile_params
 from bridge.filters.recipe import Recipe
+from bridge.params.plans import compile_params
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.persister import Persister

@@ -20,11 +20,11 @@ import msgspec
 from bench.common import Case, Measure, Need, Result, documents, main, rate
 from bridge.core.model import Plan, Poll
 from bridge.filters.compiled import Condition, Documents
-from bridge.filters.ir import Expr
-from bridge.filters.match import compile_match
-from bridge.filters.params import compile_params
-from bridge.filters.parse import compile_when
 from bridge.filters.router import Declared, FilterRouter
+from bridge.language.ir import Expr
+from bridge.language.reading.match import compile_match
+from bridge.language.reading.parse import compile_when
+from bridge.params.plans import compile_params
 
 EVENTS = 20_000
 POLL = 500

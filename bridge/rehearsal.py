@@ -18,12 +18,12 @@ from bridge.core.model import Context, Fault, Meta, Poll, Record, Reject, Routed
 from bridge.decode.decoder import Decoder
 from bridge.decode.json import DecodeFault, decode_whole
 from bridge.filters.events import Events, opened
-from bridge.filters.ir import AllOf, Expr
 from bridge.filters.records import FILTER_ERROR, REJECTED
 from bridge.filters.router import Declared
-from bridge.filters.trace import Traced, trace, verdict
-from bridge.filters.values import Fail, Truth
-from bridge.filters.view import View
+from bridge.language.ir import AllOf, Expr
+from bridge.language.trace import Traced, trace, verdict
+from bridge.language.values import Fail, Truth
+from bridge.language.view import View
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.schemas import SchemaRegistry, UnusableSchema
 from bridge.wiring import declared_of, decoder_of_stream, router_of

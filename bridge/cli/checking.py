@@ -11,11 +11,11 @@ from bridge.cli.expectations import NOTHING, Case, Expected, WantedRun, is_of
 from bridge.cli.messages import exact
 from bridge.cli.trees import lines_of, reason_of, sentence_of, shown
 from bridge.cli.words import count
-from bridge.filters.values import equal
+from bridge.language.values import equal
 
 if TYPE_CHECKING:
     from bridge.core.model import Run
-    from bridge.filters.trace import Traced
+    from bridge.language.trace import Traced
     from bridge.rehearsal import Outcome, Rehearsed
 
 DIFFERENCES_MOST: Final = 20

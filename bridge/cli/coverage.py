@@ -11,7 +11,7 @@ from bridge.cli.trees import leaves_of, word_of
 from bridge.cli.words import count
 
 if TYPE_CHECKING:
-    from bridge.filters.trace import Traced
+    from bridge.language.trace import Traced
 
 Way = Literal["true", "false"]
 BOTH_WAYS: Final[tuple[Way, ...]] = ("true", "false")

@@ -20,10 +20,10 @@ from bridge.config.reading import Reading, Where
 from bridge.config.shapes import Looks, fields_of
 from bridge.core.model import Meta
 from bridge.core.units import format_size
-from bridge.filters.calls import call
-from bridge.filters.times import NS
-from bridge.filters.values import Fail, Timestamp
-from bridge.filters.view import decode_exactly
+from bridge.language.calls import call
+from bridge.language.times import NS
+from bridge.language.values import Fail, Timestamp
+from bridge.language.view import decode_exactly
 from bridge.rehearsal import Sample
 
 LARGEST: Final = 64 * 1024 * 1024

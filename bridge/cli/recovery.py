@@ -15,10 +15,10 @@ from bridge.cli.output import say_json, show_parts, wants_json, width
 from bridge.cli.questions import reader_for
 from bridge.cli.trees import as_json, plain, tree_of
 from bridge.cli.words import iso_time
-from bridge.filters.ir import AllOf, Expr, Path
-from bridge.filters.text import text_of_node
-from bridge.filters.trace import Traced, trace
-from bridge.filters.uses import fields_of
+from bridge.language.ir import AllOf, Expr, Path
+from bridge.language.text import text_of_node
+from bridge.language.trace import Traced, trace
+from bridge.language.uses import fields_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

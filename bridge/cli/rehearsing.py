@@ -13,8 +13,8 @@ from bridge.cli.suites import Bundle, block_in, bundle_of, bundles_of, new_readi
 from bridge.config.model import Config
 from bridge.config.problems import ConfigError, Problem
 from bridge.config.reading import Reading
-from bridge.filters.text import text_of_node
-from bridge.filters.trace import clauses_of
+from bridge.language.text import text_of_node
+from bridge.language.trace import clauses_of
 from bridge.rehearsal import NeedsSchema, Stage, conditions_of
 from bridge.wiring import load_config
 

@@ -11,12 +11,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from bridge.cli.words import printable
-from bridge.filters.calls import call
-from bridge.filters.ir import AllOf, Call, Each, Field, Item, Not, OneOf, Select
-from bridge.filters.values import Duration, Fail, Timestamp, truth_of
+from bridge.language.calls import call
+from bridge.language.ir import AllOf, Call, Each, Field, Item, Not, OneOf, Select
+from bridge.language.values import Duration, Fail, Timestamp, truth_of
 
 if TYPE_CHECKING:
-    from bridge.filters.trace import Traced
+    from bridge.language.trace import Traced
 
 LONGEST: Final = 60
 """Characters of a value."""

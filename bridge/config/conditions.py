@@ -9,9 +9,9 @@ from bridge.config.fields import BAD, refuse
 from bridge.config.nodes import Mapping, Node, Place, Scalar, Sequence
 from bridge.config.reading import Reading, Where
 from bridge.config.woven import weave
-from bridge.filters.errors import FilterError, FilterProblem
-from bridge.filters.match import compile_match
-from bridge.filters.parse import compile_when
+from bridge.language.errors import FilterError, FilterProblem
+from bridge.language.reading.match import compile_match
+from bridge.language.reading.parse import compile_when
 
 
 def read_match(node: Node, where: Where, reading: Reading) -> Any:

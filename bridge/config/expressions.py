@@ -14,10 +14,10 @@ from bridge.config.nodes import Mapping, Node, Place, Scalar, Sequence
 from bridge.config.offsets import place_of_offset
 from bridge.config.reading import KeyPath, Reading, Where, is_hidden, part_of
 from bridge.config.secrecy import MASK, is_only_a_reference
-from bridge.filters.errors import FilterError, FilterProblem
-from bridge.filters.ir import ROOTS
-from bridge.filters.params import KeyPlan, ParamPlan, TagPlan, compile_key, compile_params, compile_tags
-from bridge.filters.pieces import CutError, Written, cut
+from bridge.language.errors import FilterError, FilterProblem
+from bridge.language.ir import ROOTS
+from bridge.params.pieces import CutError, Written, cut
+from bridge.params.plans import KeyPlan, ParamPlan, TagPlan, compile_key, compile_params, compile_tags
 
 Each = abc.Mapping[str, object] | None
 """The constants of one entry of a `for_each`, by name; None where there is none."""

@@ -12,7 +12,7 @@ from bridge.config.fields import BAD
 from bridge.config.foreach import mentions_each
 from bridge.config.nodes import Entry, Node
 from bridge.config.reading import Reading, Where
-from bridge.filters.ir import ROOTS, AllOf, Expr
+from bridge.language.ir import ROOTS, AllOf, Expr
 
 Each = Mapping[str, object] | None
 """The item of `for_each`, for expressions; None where there is none."""

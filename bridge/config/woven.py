@@ -16,7 +16,7 @@ from msgspec import Struct
 from bridge.config.nodes import Broken, Place, Scalar, kind_of
 from bridge.config.offsets import place_of_offset
 from bridge.config.reading import Reading, Where, is_hidden
-from bridge.filters.tokens import texts_in
+from bridge.language.reading.tokens import texts_in
 
 _DOLLAR: Final = re.compile(r"\$\$|\$\{[^}]*\}?")
 _EXPRESSION: Final = re.compile(r"\$\{\s*((?:each|event|meta|headers|attributes|properties|trigger)\s*[.\[][^}]*)")

@@ -1,6 +1,9 @@
-"""What watchers declare: which events match, and what params a match sends. Pure.
+"""Which watchers take an event, and what comes of it: many conditions asked at the cost of one. Pure.
 
-match.py, params.py   what people write -> `ir.AllOf` and `ParamPlan`, with every problem at once
-router.py             all watchers of a group as one `bridge.ports.Router`: one call per poll
-projection.py, index.py   what makes that call cheap: decode only the fields in use, one look-up per shape
+router.py       all watchers of a group as one `bridge.ports.Router`: one call per poll; read this first
+events.py       a poll as events, whatever the format of its messages
+projection.py   decodes only the fields in use
+index.py        one look-up per shape (keys.py, shapes.py, buckets.py), for watchers that come and go
+compiled.py     a condition as a Python function (writer.py, phrases.py)
+records.py      run requests and rejects; watch.py, recipe.py: what a watcher of either kind makes them of
 """

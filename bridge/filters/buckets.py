@@ -10,11 +10,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from bridge.filters.compiled import Condition, Fields
-from bridge.filters.ir import AllOf, Expr, Path
 from bridge.filters.keys import Threshold
-from bridge.filters.values import Truth
-from bridge.filters.view import View
 from bridge.filters.watch import Watch
+from bridge.language.ir import AllOf, Expr, Path
+from bridge.language.values import Truth
+from bridge.language.view import View
 
 LADDER_FROM: Final = 8
 """Watchers of one bucket with a threshold on the same field, from which they are kept in order of their limits."""

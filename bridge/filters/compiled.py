@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from bridge.filters.ir import Expr, Path
 from bridge.filters.phrases import FAIL, TOOLS, Inexact, interpreting
-from bridge.filters.trace import verdict
-from bridge.filters.uses import macros_of
-from bridge.filters.values import Truth
-from bridge.filters.view import View
 from bridge.filters.writer import Fields, Writer
+from bridge.language.ir import Expr, Path
+from bridge.language.trace import verdict
+from bridge.language.uses import macros_of
+from bridge.language.values import Truth
+from bridge.language.view import View
 
 __all__ = ["FAIL", "Asked", "Condition", "Documents", "Fields"]
 

@@ -15,7 +15,7 @@ from bridge.core.model import Context, Fault, Poll
 from bridge.core.units import format_size
 from bridge.decode.decoder import Decoder
 from bridge.decode.json import DecodeFault, decode_whole, encoding_fault, is_utf8
-from bridge.filters.view import View
+from bridge.language.view import View
 
 
 class Events(Struct, eq=False):

@@ -14,11 +14,11 @@ from typing import Final
 from msgspec import Struct
 
 from bridge.filters.buckets import Bucket, Candidate, Step
-from bridge.filters.ir import AllOf, Path
 from bridge.filters.keys import Alternative, alternatives_of, fields_of
 from bridge.filters.projection import Projection, Use
 from bridge.filters.shapes import Prefixes, Shape, Table
 from bridge.filters.watch import Watch
+from bridge.language.ir import AllOf, Path
 
 Candidates = Sequence[Candidate]
 

@@ -15,10 +15,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from bridge.filters.functions import TEXTUAL
-from bridge.filters.ir import AllOf, AnyOf, Call, Compare, Const, Expr, Field, Has, Not, OneOf, Path
 from bridge.filters.projection import Use
 from bridge.filters.writer import Writer
+from bridge.language.functions import TEXTUAL
+from bridge.language.ir import AllOf, AnyOf, Call, Compare, Const, Expr, Field, Has, Not, OneOf, Path
 
 MOST_KEYS: Final = 64
 """Keys per alternative. The narrowest field is a key however many values it lists: they are as long as was written."""

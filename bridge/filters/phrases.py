@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from bridge.filters.calls import call
-from bridge.filters.ir import Expr
-from bridge.filters.trace import verdict
-from bridge.filters.values import Fail, Truth, Value, any_of, equal, less, less_or_equal, truth_of
-from bridge.filters.view import View
+from bridge.language.calls import call
+from bridge.language.ir import Expr
+from bridge.language.trace import verdict
+from bridge.language.values import Fail, Truth, Value, any_of, equal, less, less_or_equal, truth_of
+from bridge.language.view import View
 
 FAIL: Final = Fail("an error")
 """What a compiled condition answers for every error; the interpreter finds the words."""

@@ -11,7 +11,7 @@ refused by the decoder, at no cost to all the others, and read again by `loosely
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Literal
@@ -19,7 +19,8 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from bridge.filters.ir import Path
+from bridge.decode.structs import numbered, struct_of
+from bridge.language.ir import Path
 
 Use = Literal["text", "number", "bool", "any", "presence"]
 """What a field is asked for. `presence`: whatever it is, as long as it is there."""
@@ -29,26 +30,6 @@ _TYPES: Final[dict[frozenset[str], Any]] = {
     frozenset({"number"}): int | float | None,
     frozenset({"bool"}): bool | None,
 }
-
-
-def numbered_struct(fields: Iterable[tuple[str, Any, Any]]) -> type[Struct]:
-    """A Struct with the given fields: (name in the document, type, default).
-
-    Its attributes are `numbered(0)`, `numbered(1)` and so on. Instances equal only themselves, so that no table of
-    values holds one. They hold no cycle, so the collector need not trace them.
-    """
-    return _struct([(index, *field) for index, field in enumerate(fields)])
-
-
-def _struct(fields: Iterable[tuple[int, str, Any, Any]]) -> type[Struct]:
-    fields = list(fields)
-    attributes = [(numbered(number), kind, default) for number, _, kind, default in fields]
-    names = {numbered(number): name for number, name, _, _ in fields}
-    return msgspec.defstruct("Fields", attributes, rename=names, frozen=True, eq=False, gc=False)
-
-
-def numbered(index: int) -> str:
-    return f"f{index}"
 
 
 @lru_cache(maxsize=1024)
@@ -77,7 +58,7 @@ class _Node:
         return node
 
     def struct(self, *, loose: bool) -> type[Struct]:
-        return _struct((below.number, name, *below.kind(loose=loose)) for name, below in self.below.items())
+        return struct_of((below.number, name, *below.kind(loose=loose)) for name, below in self.below.items())
 
     def kind(self, *, loose: bool) -> tuple[Any, Any]:
         """The type of the field, and what it is where it is missing."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bridge.core.window import Derived
-from bridge.filters.params import KeyPlan, ParamPlan, TagPlan
-from bridge.filters.view import View
+from bridge.language.view import View
+from bridge.params.plans import KeyPlan, ParamPlan, TagPlan
 
 
 class Recipe(Struct, frozen=True, eq=False):

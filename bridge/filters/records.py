@@ -8,14 +8,14 @@ from typing import Any, Final
 from msgspec import Struct
 
 from bridge.core.model import Fault, Poll, Record, Reject, Routed, Run
-from bridge.filters.errors import ParamError
 from bridge.filters.events import Events, Views
 from bridge.filters.index import Candidates
 from bridge.filters.projection import Projection
-from bridge.filters.text import text_of_node
-from bridge.filters.values import Fail
-from bridge.filters.view import View
 from bridge.filters.watch import Watch
+from bridge.language.errors import ParamError
+from bridge.language.text import text_of_node
+from bridge.language.values import Fail
+from bridge.language.view import View
 
 PARAMS: Final = "params"
 """The reason of a reject: the event matched, and lacks what the run's params ask for."""

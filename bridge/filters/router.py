@@ -29,8 +29,8 @@ from bridge.filters.events import Views, opened
 from bridge.filters.index import Candidates, Found, Index
 from bridge.filters.records import Recorder, Refusals
 from bridge.filters.shapes import Table
-from bridge.filters.values import Fail
 from bridge.filters.watch import Declared, Watch
+from bridge.language.values import Fail
 
 __all__ = ["Declared", "FilterRouter", "Outcome"]
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 from msgspec import Struct
 
 from bridge.filters.buckets import Bucket, Candidate
-from bridge.filters.ir import Path
 from bridge.filters.projection import Projection, Use
 from bridge.filters.watch import Watch
+from bridge.language.ir import Path
 
 CLASSES: Final[dict[Use, frozenset[type]]] = {
     "text": frozenset({str}),

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from bridge.core.model import Outcome, Plan
 from bridge.filters.compiled import Condition, Fields
-from bridge.filters.ir import AllOf, Expr
-from bridge.filters.params import KeyPlan, ParamPlan, TagPlan
-from bridge.filters.values import Truth
-from bridge.filters.view import View
+from bridge.language.ir import AllOf, Expr
+from bridge.language.values import Truth
+from bridge.language.view import View
+from bridge.params.plans import KeyPlan, ParamPlan, TagPlan
 
 OnError = Literal["no_match", "reject"]
 

@@ -6,8 +6,20 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final, Protocol
 
-from bridge.filters.functions import EXACT, FUNCTIONS, TEXTUAL
-from bridge.filters.ir import (
+from bridge.filters.phrases import (
+    COMPARES,
+    COMPARES_FRACTION,
+    COMPARES_TEXT,
+    NUMBER_IN,
+    ORDERS,
+    TEXT_CALLS,
+    TEXT_EQUALS,
+    TEXT_IN,
+    TRUTH_IN,
+    interpreting,
+)
+from bridge.language.functions import EXACT, FUNCTIONS, TEXTUAL
+from bridge.language.ir import (
     AllOf,
     AnyOf,
     Call,
@@ -22,20 +34,8 @@ from bridge.filters.ir import (
     Path,
     Select,
 )
-from bridge.filters.phrases import (
-    COMPARES,
-    COMPARES_FRACTION,
-    COMPARES_TEXT,
-    NUMBER_IN,
-    ORDERS,
-    TEXT_CALLS,
-    TEXT_EQUALS,
-    TEXT_IN,
-    TRUTH_IN,
-    interpreting,
-)
-from bridge.filters.uses import nodes_of
-from bridge.filters.values import Duration, Timestamp
+from bridge.language.uses import nodes_of
+from bridge.language.values import Duration, Timestamp
 
 MOST_MACROS: Final = 8
 LARGEST_BODY: Final = 100

@@ -25,10 +25,10 @@ from bridge.core.seat import Seat, Ticket
 from bridge.core.window import Verdict
 from bridge.decode.decoder import Decoder
 from bridge.decode.json import DecodeFault
-from bridge.filters.errors import ParamError
 from bridge.filters.events import Opened, opened_whole
 from bridge.filters.recipe import Recipe
-from bridge.filters.view import View
+from bridge.language.errors import ParamError
+from bridge.language.view import View
 from bridge.runtime.interruptible import Interruptible
 from bridge.runtime.rows import Source
 from bridge.shared_stream import Message, desk

@@ -22,10 +22,10 @@ from msgspec import Struct
 from bridge.core.lane import Lane, Span
 from bridge.core.model import Meta, Plan
 from bridge.core.seat import Ticket
-from bridge.filters.ir import ROOTS
-from bridge.filters.params import compile_key, compile_params, compile_tags
 from bridge.filters.recipe import Recipe
-from bridge.filters.template import TRIGGER
+from bridge.language.ir import ROOTS
+from bridge.params.plans import compile_key, compile_params, compile_tags
+from bridge.params.template import TRIGGER
 from bridge.runtime.runner import WatcherSpec
 from bridge.shared_stream import body_of
 from bridge.testing.outcomes import FailedTry, FilterDown, Outcome, RejectedEvent, StuckFilter, outcome_of

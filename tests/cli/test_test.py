@@ -523,8 +523,8 @@ def until_end(process: Any, terminal: int) -> bytes:
 
 
 def test_a_defect_of_ours_is_said_and_is_a_failure(headrace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bridge.filters.trace import trace
-    from bridge.filters.values import negation
+    from bridge.language.trace import trace
+    from bridge.language.values import negation
 
     def lying(node: Any, view: Any) -> Any:
         return negation(trace(node, view).value)

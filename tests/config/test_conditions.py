@@ -19,8 +19,8 @@ from bridge.config.problems import Problems
 from bridge.config.reader import read_nodes
 from bridge.config.reading import Reading, Where
 from bridge.config.source import Source
-from bridge.filters.ir import Const
-from bridge.filters.text import text_of_node
+from bridge.language.ir import Const
+from bridge.language.text import text_of_node
 
 
 def entry_of(yaml: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bridge.core.model import Context, Meta
-from bridge.filters.view import View
+from bridge.language.view import View
 
 BODY = b'{"id":"o-1","n":1.10,"tier":"gold"}'
 VIEW = View(BODY, None, Context("inbox", lambda _: Meta(position="0", key=b"k"), 0.0))

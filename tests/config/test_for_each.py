@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.config.holes import holes_of, parts_of
-from bridge.filters.text import text_of_node
+from bridge.language.text import text_of_node
 
 RUN = "run: {target: shell, job: process}"
 TWO = "[{region: eu, least: 100, names: [a, b]}, {region: us, least: 2.50, names: [c]}]"

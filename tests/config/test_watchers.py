@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from bridge.filters.ir import AllOf
-from bridge.filters.text import text_of_node
+from bridge.language.ir import AllOf
+from bridge.language.text import text_of_node
 
 RUN = "run: {target: shell, job: process}"
 

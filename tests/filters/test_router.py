@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from bridge.core.model import Plan, Poll, Reject, Routed, Run
-from bridge.filters.ir import AllOf, AnyOf, Field
-from bridge.filters.match import compile_match
-from bridge.filters.params import compile_params
 from bridge.filters.router import Declared, FilterRouter
+from bridge.language.ir import AllOf, AnyOf, Field
+from bridge.language.reading.match import compile_match
+from bridge.params.plans import compile_params
 from bridge.ports import Router
 
 MAX_BODY = 1000

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from bridge.core.model import Context, Outcome, Plan, Poll, Record, Reject, Run
 from bridge.decode.json import DecodeFault, decode_whole
 from bridge.filters.compiled import Condition, Documents
-from bridge.filters.ir import AllOf, AnyOf, Call, Compare, Const, Each, Expr, Field, Has, Not, OneOf, Select
-from bridge.filters.params import compile_params
 from bridge.filters.router import Declared, FilterRouter
-from bridge.filters.trace import trace, verdict
-from bridge.filters.values import Fail, truth_of
-from bridge.filters.view import View
+from bridge.language.ir import AllOf, AnyOf, Call, Compare, Const, Each, Expr, Field, Has, Not, OneOf, Select
+from bridge.language.trace import trace, verdict
+from bridge.language.values import Fail, truth_of
+from bridge.language.view import View
+from bridge.params.plans import compile_params
 
 NOTHING = compile_params({})
 CONTEXT = Context("orders", now=1_700_000_000.0)

@@ -12,9 +12,9 @@ import pytest
 from bridge.core.model import Context, Meta, Outcome, Plan, Poll, Reject, Routed, Run
 from bridge.decode.decoder import decoder_of
 from bridge.decode.options import Decoding
-from bridge.filters.params import compile_key, compile_params, compile_tags
-from bridge.filters.parse import compile_when
 from bridge.filters.router import Declared, FilterRouter
+from bridge.language.reading.parse import compile_when
+from bridge.params.plans import compile_key, compile_params, compile_tags
 
 
 def watcher(

@@ -17,17 +17,19 @@ from ruamel.yaml import YAML
 
 from bridge.cli.rehearsing import scenes_of
 from bridge.decode.json import MAX_DEPTH
-from bridge.filters import calls, interpreter, ir, literals, match, numbers, operations, params, patterns, values
-from bridge.filters.errors import FilterError
-from bridge.filters.functions import FUNCTIONS, MACROS
-from bridge.filters.ir import Call, Each, Expr, Has
 from bridge.filters.keys import MOST_ALTERNATIVES
-from bridge.filters.parse import parse_expression
 from bridge.filters.phrases import MOST_ITEMS
 from bridge.filters.router import MOST_ASKED
-from bridge.filters.tokens import tokens_of
-from bridge.filters.uses import nodes_of, roots_of
-from bridge.filters.view import decode_exactly
+from bridge.language import calls, interpreter, ir, numbers, patterns, values
+from bridge.language.errors import FilterError
+from bridge.language.functions import FUNCTIONS, MACROS
+from bridge.language.ir import Call, Each, Expr, Has
+from bridge.language.reading import literals, match, operations
+from bridge.language.reading.parse import parse_expression
+from bridge.language.reading.tokens import tokens_of
+from bridge.language.uses import nodes_of, roots_of
+from bridge.language.view import decode_exactly
+from bridge.params import plans as params
 from bridge.rehearsal import Outcome, Sample, Stage
 from bridge.wiring import load_config
 
@@ -374,7 +376,7 @@ def test_what_is_wrong_is_said_in_these_words(bridge: Bridge) -> None:
 def test_the_status_shows_errors_as_it_is_shown(bridge: Bridge) -> None:
     (base,), (block,) = blocks_of("base"), blocks_of("status")
     (bridge.folder / "headrace.yaml").write_text(
-        f"{base.text}instance: {{heartbeat: 200ms}}\n"
+        f"{base.text}instance: {{heartbeat: 500ms}}\n"
         'assets: {big_orders: {watchers: [{match: {kind: order.created, amount: {">": 100}}}]}}\n'
     )
     bridge.start()
@@ -387,5 +389,5 @@ def test_the_status_shows_errors_as_it_is_shown(bridge: Bridge) -> None:
     expected = {"matched": 1, "missing": 1, "errors": 1, "rejected": 0,
                 "last_error": "event.amount is text, compared with a number"}  # fmt: skip
     bridge.wait("the outcomes are told", lambda: told() == expected)
-    assert block.text in bridge.call("status", "--output", "table").stdout
+    bridge.wait("the table shows them", lambda: block.text in bridge.call("status", "--output", "table").stdout)
     assert bridge.stop() == 0

@@ -14,10 +14,10 @@ from bridge.core.commands import Limits
 from bridge.core.model import Plan
 from bridge.core.retry import Backoff
 from bridge.decode.decoder import Decoder
-from bridge.filters.match import compile_match
-from bridge.filters.params import compile_params
 from bridge.filters.recipe import Recipe
 from bridge.filters.router import Declared, FilterRouter
+from bridge.language.reading.match import compile_match
+from bridge.params.plans import compile_params
 from bridge.ports import Producer
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.persister import Persister

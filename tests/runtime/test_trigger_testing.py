@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from bridge.filters.errors import FilterError
+from bridge.language.errors import FilterError
 from bridge.shared_stream import AckTimeout, current_message, reject_shared_stream_event
 from bridge.testing import FailedTry, FilterDown, RejectedEvent, RunRequest, StuckFilter, TriggerTest, expect_reject
 from bridge.triggers import BaseEventTrigger, TriggerEvent

@@ -119,51 +119,60 @@ class Ladder:
         self._missing = self._errors = 0
 
 
-class Bucket:
-    """The candidates of one key. `asked` are asked one by one, in the order of the watchers."""
+class Bucket(list[Candidate]):
+    """The candidates of one key that are asked one by one, in the order of the watchers; others are on `ladders`.
 
-    __slots__ = ("asked", "ladders")
+    A list itself, and one object for what would be two: where there are ten thousand, each is a miss in the cache.
+    """
+
+    __slots__ = ("ladders",)
 
     def __init__(self) -> None:
-        self.asked: list[Candidate] = []
+        super().__init__()
         self.ladders = _NO_LADDERS
+
+    def __bool__(self) -> bool:
+        """One that was found is something, also where all that it has is on ladders."""
+        return True
 
     @property
     def is_empty(self) -> bool:
-        return not self.asked and not self.ladders
+        return len(self) == 0 and not self.ladders
 
-    def __iter__(self) -> Iterator[Candidate]:
-        yield from self.asked
+    @property
+    def watches(self) -> Iterator[Watch]:
+        """All of them."""
+        yield from (candidate.watch for candidate in self)
         for ladder in self.ladders.values():
-            yield from ladder.steps
+            yield from (step.watch for step in ladder.steps)
 
     def add(self, candidate: Candidate, getter: Callable[[Path], Callable[[Struct], Any]]) -> None:
         if not isinstance(candidate, Step):
-            if self.asked and self.asked[-1].watch is candidate.watch:  # two alternatives with one key
-                candidate = candidate if candidate.rest is None else self.asked.pop()
-            self.asked.append(candidate)
+            if len(self) and self[-1].watch is candidate.watch:  # two alternatives with one key
+                candidate = candidate if candidate.rest is None else self.pop()
+            self.append(candidate)
             return
         form = (candidate.threshold.path, candidate.threshold.op)
         if form in self.ladders:
             self.ladders[form].add(candidate)
             return
-        self.asked.append(candidate)
-        if len(self.asked) >= LADDER_FROM and sum(_form(c) == form for c in self.asked) >= LADDER_FROM:
+        self.append(candidate)
+        if len(self) >= LADDER_FROM and sum(_form(c) == form for c in self) >= LADDER_FROM:
             self._raise_ladder(form, getter(form[0]))
 
     def _raise_ladder(self, form: tuple[Path, str], read: Callable[[Struct], Any]) -> None:
         ladder = Ladder(*form, read)
         self.ladders = {**self.ladders, form: ladder}
         rest: list[Candidate] = []
-        for candidate in self.asked:
+        for candidate in self:
             if isinstance(candidate, Step) and _form(candidate) == form:
                 ladder.add(candidate)
             else:
                 rest.append(candidate)
-        self.asked = rest
+        self[:] = rest
 
-    def remove(self, watch: Watch) -> None:
-        self.asked = [candidate for candidate in self.asked if candidate.watch is not watch]
+    def leave(self, watch: Watch) -> None:
+        self[:] = [candidate for candidate in self if candidate.watch is not watch]
         for ladder in self.ladders.values():
             ladder.remove(watch)
         if self.ladders:
@@ -175,10 +184,8 @@ class Bucket:
 
     def of(self, fields: Struct) -> Sequence[Candidate]:
         """Those that an event with this key may match."""
-        if not self.ladders:
-            return self.asked
         reached = self.reached(fields)
-        return sorted((*self.asked, *reached), key=_order) if reached else self.asked
+        return sorted((*self, *reached), key=_order) if reached else self
 
     def reached(self, fields: Struct) -> list[Candidate]:
         """Those on ladders alone."""

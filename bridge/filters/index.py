@@ -115,7 +115,7 @@ class Index:
             if not any(hits):
                 continue
             mine = {
-                index: bucket.of(poll[index]) if bucket.ladders else bucket.asked
+                index: bucket.of(poll[index]) if bucket.ladders else bucket
                 for index, bucket in enumerate(hits)
                 if bucket is not None
             }
@@ -128,7 +128,7 @@ class Index:
         if self._always.ladders:
             more = {i: reached for i, fields in enumerate(poll) if (reached := self._always.reached(fields))}
         asked: defaultdict[int, list[Candidate]] = defaultdict(list)
-        for candidate in self._always.asked:
+        for candidate in self._always:
             for index in candidate.condition(self.projection).open(poll):
                 asked[index].append(candidate)
         in_order: dict[int, Candidates] = dict(sorted(asked.items()))
@@ -210,7 +210,7 @@ class Index:
                     if self._drop_if_empty((path, length), prefixes):
                         self._prefixes[path].discard(length)
         else:
-            self._always.remove(watch)
+            self._always.leave(watch)
 
     def _drop_if_empty(self, key: object, table: Table) -> bool:
         if not table.is_empty:

@@ -145,7 +145,7 @@ class Shape:
             found = key[0] if self._is_single else key
             bucket = self._table.get(found)
             if bucket is not None:
-                bucket.remove(watch)
+                bucket.leave(watch)
                 if bucket.is_empty:
                     del self._table[found]
         self._doubts.remove(watch)
@@ -223,8 +223,8 @@ class Shape:
 
     def _entries(self) -> Iterable[tuple[Any, Watch]]:
         for key, bucket in self._table.items():
-            for candidate in bucket:  # none in the odd one
-                yield (key,) if self._is_single else key, candidate.watch
+            for watch in () if bucket is _ODD else bucket.watches:
+                yield (key,) if self._is_single else key, watch
 
 
 class Prefixes:
@@ -251,7 +251,7 @@ class Prefixes:
     def remove(self, text: str, watch: Watch) -> None:
         bucket = self._table.get(text)
         if bucket is not None:
-            bucket.remove(watch)
+            bucket.leave(watch)
             if bucket.is_empty:
                 del self._table[text]
         self._doubts.remove(watch)
@@ -277,7 +277,7 @@ class Prefixes:
 
     def doubt(self, fields: Struct) -> tuple[Doubt | None, bool]:
         """As in Shape: all of them."""
-        entries = (((text,), candidate.watch) for text, bucket in self._table.items() for candidate in bucket)
+        entries = (((text,), watch) for text, bucket in self._table.items() for watch in bucket.watches)
         return self._doubts.find((), (), entries), self._value(fields) is not None
 
 

@@ -168,17 +168,21 @@ def index_routed() -> Result:
 
 
 def _mixed(rnd: random.Random) -> Expr:
-    """A third with an equality and more, a third with one alone, a third without any."""
+    """A third with an equality and more, a third with one alone, a third without any, of which a third has no key."""
     tenant = f"t{rnd.randrange(5000)}"
     choices: list[Callable[[], object]] = [
         lambda: {"tenant": tenant, "amount": {">": rnd.randrange(1000)}},
         lambda: {"tenant": tenant, "region": {"anything_but": f"region-{rnd.randrange(12)}"}},
         lambda: {"tenant": tenant},
         lambda: {"tenant": [tenant, f"t{rnd.randrange(5000)}"]},
+        lambda: {"tenant": tenant, "buyer": {"tier": "gold"}},
+        lambda: {"tenant": tenant, "region": {"prefix": "region-1"}},
         lambda: {"amount": {">": 900 + rnd.randrange(100)}},
         lambda: {"event_id": {"suffix": f"{rnd.randrange(10**5):05d}"}},
+        lambda: f'event.event_id.contains("{rnd.randrange(10**5):05d}")',
     ]
-    return compile_match(rnd.choice(choices)())
+    made = rnd.choice(choices)()
+    return compile_when(made) if isinstance(made, str) else compile_match(made)
 
 
 def index_mixed() -> Result:

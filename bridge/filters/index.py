@@ -1,6 +1,6 @@
 """Which watchers may match an event: one hash look-up per shape, however many watchers there are.
 
-A watcher is entered once for each alternative of its condition (`keys.py`), in the table of its shape, of its prefix,
+A watcher is entered once for each alternative of its condition (`keys.py`), in the table of its shape, of its text,
 or among those that are asked about every event. What can't be compared in a way that Python's own equality would get
 right (fractions) is asked again of the few that a look-up finds.
 """
@@ -14,16 +14,17 @@ from typing import Final
 from msgspec import Struct
 
 from bridge.filters.buckets import Bucket, Candidate, Step
-from bridge.filters.keys import Alternative, alternatives_of, fields_of
+from bridge.filters.events import Views
+from bridge.filters.keys import Affix, Alternative, Outside, alternatives_of, fields_of
 from bridge.filters.projection import Projection, Use
-from bridge.filters.shapes import Prefixes, Shape, Table
+from bridge.filters.shapes import Affixes, Outsides, Shape, Table
 from bridge.filters.watch import Watch
 from bridge.language.ir import AllOf, Path
 
 Candidates = Sequence[Candidate]
 
-MOST_PREFIXES: Final = 16
-"""Lengths of prefix of one field that have a table; further ones use a shorter table, and are asked."""
+MOST_LENGTHS: Final = 16
+"""Lengths of prefixes, or suffixes, of one field that have a table; longer ones use a shorter table, and are asked."""
 
 
 class Found(Struct, eq=False, gc=False):
@@ -42,7 +43,7 @@ class Index:
         self._every: list[Candidate] = []
         self._always = Bucket()
         self._tables: dict[object, Table] = {}
-        self._prefixes: dict[tuple[str, ...], set[int]] = {}
+        self._lengths: dict[tuple[Path, bool], set[int]] = {}
         self._asking: Counter[Watch] = Counter()
 
     @property
@@ -88,7 +89,8 @@ class Index:
         """Brings projection and tables up to date with what came and went."""
         if self.projection.refresh():
             for table in self._tables.values():
-                table.refresh()
+                if isinstance(table, Shape):
+                    table.refresh()
 
     def settle(self) -> None:
         """Shares out what was counted for many watchers at once."""
@@ -96,7 +98,7 @@ class Index:
         for table in self._tables.values():
             table.settle()
 
-    def candidates(self, poll: Sequence[Struct], loose: Sequence[int] = ()) -> Found:
+    def candidates(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> Found:
         """The watchers that match if what is left of their conditions holds, in their order.
 
         `loose` are the events whose fields are not of the kinds that the projection promises.
@@ -109,7 +111,7 @@ class Index:
             more = self._asked_always(poll)
             found = _merged(found, more) if found else more
         for table in self._tables.values():
-            hits, in_doubt = table.look_up(poll, loose)
+            hits, in_doubt = table.look_up(poll, loose, views)
             for index in in_doubt:
                 doubtful.setdefault(index, []).append(table)
             if not any(hits):
@@ -139,7 +141,7 @@ class Index:
     def _enter_all_again(self) -> None:
         """A field has got fields below it, or the other way round: everything that reads it is made anew."""
         self.settle()
-        self._every, self._always, self._tables, self._prefixes = [], Bucket(), {}, {}
+        self._every, self._always, self._tables, self._lengths = [], Bucket(), {}, {}
         self._asking.clear()
         for watch, alternatives in self._watches.items():
             watch.forget()
@@ -160,16 +162,10 @@ class Index:
                 table = self._tables[shape] = Shape(shape, self.projection)
             assert isinstance(table, Shape)
             table.add([e.values for e in alternative.equalities], candidate)
-        elif alternative.prefix is not None:
-            path, text = alternative.prefix.path, alternative.prefix.text
-            length = self._length(path, len(text))
-            if length < len(text):
-                candidate = Candidate(watch, watch.condition)
-            prefixes = self._tables.get((path, length))
-            if prefixes is None:
-                prefixes = self._tables[(path, length)] = Prefixes(path, length, self.projection)
-            assert isinstance(prefixes, Prefixes)
-            prefixes.add(text[:length], candidate)
+        elif alternative.outside is not None:
+            self._enter_outside(alternative.outside, candidate)
+        elif alternative.affix is not None:
+            candidate = self._enter_affix(alternative.affix, candidate)
         else:
             if candidate.rest is None:
                 candidate = Candidate(watch, watch.condition)
@@ -186,10 +182,41 @@ class Index:
             return Step(watch, alternative.threshold, self.projection.getter(alternative.threshold.path))
         return Candidate(watch, alternative.rest[0] if len(alternative.rest) == 1 else AllOf(alternative.rest))
 
-    def _length(self, path: tuple[str, ...], length: int) -> int:
-        """The length of prefix under which one of this length is kept."""
-        lengths = self._prefixes.setdefault(path, set())
-        if length in lengths or len(lengths) < MOST_PREFIXES or length < min(lengths):
+    def _enter_outside(self, outside: Outside, candidate: Candidate) -> None:
+        key = (outside.root, outside.path)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = Outsides(*key, self.projection)
+        assert isinstance(table, Outsides)
+        table.add(outside.values, candidate)
+
+    def _enter_affix(self, affix: Affix, candidate: Candidate) -> Candidate:
+        """Returns the candidate that was entered: one that is asked for all where its table has shorter texts."""
+        length = self._length(affix)
+        if length < len(affix.text):
+            candidate = Candidate(candidate.watch, candidate.watch.condition)
+        key = (affix.path, affix.at_end, length)
+        table = self._tables.get(key)
+        if table is None:
+            table = self._tables[key] = Affixes(affix.path, length, self.projection, at_end=affix.at_end)
+        assert isinstance(table, Affixes)
+        table.add([affix.shortened(length)], candidate)
+        return candidate
+
+    def _leave_affix(self, affix: Affix, watch: Watch) -> None:
+        lengths = self._lengths.get((affix.path, affix.at_end), set())
+        for length in lengths.copy():
+            key = (affix.path, affix.at_end, length)
+            table = self._tables.get(key)
+            if isinstance(table, Affixes):
+                table.remove([affix.shortened(length)], watch)
+                if self._drop_if_empty(key, table):
+                    lengths.discard(length)
+
+    def _length(self, affix: Affix) -> int:
+        """The length of the texts in the table that it is kept in."""
+        lengths, length = self._lengths.setdefault((affix.path, affix.at_end), set()), len(affix.text)
+        if length in lengths or len(lengths) < MOST_LENGTHS or length < min(lengths):
             lengths.add(length)
             return length
         return max(known for known in lengths if known <= length)
@@ -201,14 +228,14 @@ class Index:
             if isinstance(table, Shape):
                 table.remove([e.values for e in alternative.equalities], watch)
                 self._drop_if_empty(shape, table)
-        elif alternative.prefix is not None:
-            path, text = alternative.prefix.path, alternative.prefix.text
-            for length in self._prefixes.get(path, set()).copy():
-                prefixes = self._tables.get((path, length))
-                if isinstance(prefixes, Prefixes):
-                    prefixes.remove(text[:length], watch)
-                    if self._drop_if_empty((path, length), prefixes):
-                        self._prefixes[path].discard(length)
+        elif alternative.outside is not None:
+            key = (alternative.outside.root, alternative.outside.path)
+            outsides = self._tables.get(key)
+            if isinstance(outsides, Outsides):
+                outsides.remove(alternative.outside.values, watch)
+                self._drop_if_empty(key, outsides)
+        elif alternative.affix is not None:
+            self._leave_affix(alternative.affix, watch)
         else:
             self._always.leave(watch)
 

@@ -1,8 +1,9 @@
 """What of a condition an index can look up: which field values an event must have for the condition to hold.
 
 A condition is a choice of *alternatives* (most have one), each a list of parts that must all hold. Of an alternative's
-parts, equalities make a key; failing these a prefix; failing that a threshold. What is left is asked of the few
-watchers that a look-up finds.
+parts, equalities make a key; failing these one with the key, a header or a
+field of `meta`; failing that a prefix or suffix, or a threshold. What is left is asked of the few watchers that a
+look-up finds.
 """
 
 from __future__ import annotations
@@ -40,12 +41,26 @@ class Equality(Struct, frozen=True):
         return self.use != "number"
 
 
-class Prefix(Struct, frozen=True):
-    """The field at `path` begins with `text`."""
+class Outside(Struct, frozen=True):
+    """A text of another root than the event is one of `values`."""
+
+    root: str
+    path: Path
+    values: tuple[str, ...]
+    part: AnyOf
+
+
+class Affix(Struct, frozen=True):
+    """The field at `path` begins, or ends, with `text`."""
 
     path: Path
     text: str
+    at_end: bool
     part: Expr
+
+    def shortened(self, length: int) -> str:
+        """The outer characters of the text."""
+        return self.text[-length:] if self.at_end else self.text[:length]
 
 
 class Threshold(Struct, frozen=True):
@@ -61,7 +76,8 @@ class Alternative(Struct, frozen=True):
     """One way for a condition to hold. `rest` are the parts that the look-up does not settle."""
 
     equalities: tuple[Equality, ...]
-    prefix: Prefix | None
+    outside: Outside | None
+    affix: Affix | None
     threshold: Threshold | None
     rest: tuple[Expr, ...]
 
@@ -93,13 +109,14 @@ def _alternatives(node: Expr) -> list[tuple[Expr, ...]]:
 
 def _alternative(parts: tuple[Expr, ...]) -> Alternative:
     equalities = _narrowest([found for part in parts if (found := _equality(part)) is not None])
-    prefix = None if equalities else next((p for part in parts if (p := _prefix(part)) is not None), None)
+    outside = None if equalities else next((o for part in parts if (o := _outside(part)) is not None), None)
+    is_keyed = bool(equalities) or outside is not None
+    affix = None if is_keyed else next((a for part in parts if (a := _affix(part)) is not None), None)
     settled = {id(e.part) for e in equalities if e.is_exact}
-    if prefix is not None:
-        settled.add(id(prefix.part))
+    settled |= {id(key.part) for key in (outside, affix) if key is not None}
     rest = tuple(part for part in parts if id(part) not in settled)
     threshold = next((t for part in rest if (t := _threshold(part)) is not None), None)
-    return Alternative(equalities, prefix, threshold, rest)
+    return Alternative(equalities, outside, affix, threshold, rest)
 
 
 def _narrowest(equalities: list[Equality]) -> tuple[Equality, ...]:
@@ -127,10 +144,18 @@ def _equality(part: Expr) -> Equality | None:
     return Equality(part.of.path, tuple(v for v in values if v is not None), kinds.pop(), part)
 
 
-def _prefix(part: Expr) -> Prefix | None:
+def _outside(part: Expr) -> Outside | None:
+    if isinstance(part, AnyOf) and isinstance(part.of, Field) and part.of.root in ("headers", "key", "meta"):
+        texts = tuple(value for value in part.values if isinstance(value, str))
+        if len(texts) == len(part.values):
+            return Outside(part.of.root, part.of.path, texts, part)
+    return None
+
+
+def _affix(part: Expr) -> Affix | None:
     match part:
-        case Call("startsWith", (Field("event", path), Const(str() as text))) if path and text:
-            return Prefix(path, text, part)
+        case Call("startsWith" | "endsWith" as name, (Field("event", path), Const(str() as text))) if path and text:
+            return Affix(path, text, name == "endsWith", part)
     return None
 
 

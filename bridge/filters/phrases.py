@@ -102,7 +102,7 @@ def _step(value: Value, name: str) -> Value:
     return value.get(name) if isinstance(value, Mapping) else None
 
 
-def _look(view: View, root: str, path: tuple[str, ...]) -> Value:
+def look(view: View, root: str, path: tuple[str, ...]) -> Value:
     """A field of a root other than the event."""
     value: Value = view[root]
     for name in path:
@@ -150,7 +150,7 @@ TOOLS: Final[dict[str, object]] = {
     "settled": _settled,
     "truth": _truth,
     "step": _step,
-    "look": _look,
+    "look": look,
     "some": _some,
     "every": _every,
     "any_of": any_of,

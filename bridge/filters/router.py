@@ -139,7 +139,7 @@ class FilterRouter:
         fields = self._read(events.texts, faults, loose) if whole is None else whole
         views = Views(events, poll, context)
         refusals: Refusals = {}
-        matches = self._confirmed(self._index.candidates(fields, loose), fields, faults, views, refusals)
+        matches = self._confirmed(self._index.candidates(fields, loose, views), fields, faults, views, refusals)
         if matches or refusals:
             self._check(matches, refusals, events.texts, faults, is_decoded=whole is not None)
         self._is_hot = 2 * len(matches) > len(events.texts) and not self._strict and self._index.reads_fields
@@ -153,8 +153,9 @@ class FilterRouter:
         events = opened(poll, context, self._decoder, self._max_body)
         loose: list[int] = []
         fields = self._read(events.texts, events.faults, loose)
-        found = self._index.candidates(fields, loose)
-        return self._confirmed(found, fields, events.faults, Views(events, poll, context), {})
+        views = Views(events, poll, context)
+        found = self._index.candidates(fields, loose, views)
+        return self._confirmed(found, fields, events.faults, views, {})
 
     def _read_whole(self, texts: Sequence[bytes]) -> Sequence[Struct] | None:
         """Where most events match, each is decoded once and whole. None: not all are objects with what is expected."""
@@ -254,7 +255,7 @@ class FilterRouter:
     ) -> None:
         """An event that lacks what the key of some watchers is made of, or has something else there: it is no match."""
         for table in tables:
-            doubt, is_wrong = table.doubt(fields)
+            doubt, is_wrong = table.doubt(fields, views)
             if doubt is None:
                 continue
             watches = doubt.watches

@@ -2,7 +2,7 @@
 
 A *shape* is the tuple of fields that a watcher's equalities are about. All watchers of a shape share a table, from the
 tuple of values to those that ask for it (tuple space search: Srinivasan, Suri, Varghese, 1999). A field with several
-values makes several keys. Watchers without an equality and with a prefix share a table for each length of prefix.
+values makes several keys. Watchers without an equality and with a prefix, or suffix, share a table for each length.
 
 An event that lacks a field of a shape, or has something else there, is *doubtful*: no key is found for it, and yet the
 answer of some watchers is not "no". Those are told by the fields that are as expected.
@@ -10,6 +10,7 @@ answer of some watchers is not "no". Those are told by the fields that are as ex
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, Final
@@ -17,9 +18,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from bridge.filters.buckets import Bucket, Candidate
+from bridge.filters.doubts import Doubt, Doubts
+from bridge.filters.events import Views
+from bridge.filters.phrases import look
 from bridge.filters.projection import Projection, Use
 from bridge.filters.watch import Watch
 from bridge.language.ir import Path
+from bridge.language.values import Value
 
 CLASSES: Final[dict[Use, frozenset[type]]] = {
     "text": frozenset({str}),
@@ -28,82 +33,6 @@ CLASSES: Final[dict[Use, frozenset[type]]] = {
 }
 
 Hits = list[Bucket | None]
-
-
-class Doubt:
-    """Watchers of which it can't be said that they don't match, for events that are doubtful in one way.
-
-    Where they are many, how often it happened is kept here and shared out when somebody asks.
-    """
-
-    __slots__ = ("_errors", "_last_error", "_missing", "rejecting", "watches")
-
-    def __init__(self) -> None:
-        self.watches: dict[Watch, None] = {}
-        self.rejecting: dict[Watch, None] = {}  # those of them that want to know of every error
-        self._missing = self._errors = 0
-        self._last_error = ""
-
-    def count(self, error: str | None) -> None:
-        """One more event: an error in words, or None where a field is just missing."""
-        if error is None:
-            self._missing += 1
-        else:
-            self._errors += 1
-            self._last_error = error
-
-    def settle(self) -> None:
-        """Shares out what was counted."""
-        if not (self._missing or self._errors):
-            return
-        for watch in self.watches:
-            watch.missing += self._missing
-            if self._errors and not watch.is_rejecting:  # those were asked, each
-                watch.errors += self._errors
-                watch.last_error = self._last_error
-        self._missing = self._errors = 0
-
-
-class Doubts:
-    """The doubtful watchers of a table, by which parts of the key are as expected and what they are."""
-
-    def __init__(self) -> None:
-        self._by_parts: dict[tuple[int, ...], dict[Any, Doubt]] = {}
-
-    def find(self, parts: tuple[int, ...], key: Any, entries: Iterable[tuple[Any, Watch]]) -> Doubt | None:
-        """`entries` are all keys with their watchers: read once for each combination of parts that occurs."""
-        table = self._by_parts.get(parts)
-        if table is None:
-            table = self._by_parts[parts] = {}
-            for whole, watch in entries:
-                _put(table, parts, whole, watch)
-        return table.get(tuple(key[part] for part in parts))
-
-    def add(self, keys: Iterable[Any], watch: Watch) -> None:
-        for parts, table in self._by_parts.items():
-            for key in keys:
-                _put(table, parts, key, watch)
-
-    def remove(self, watch: Watch) -> None:
-        for table in self._by_parts.values():
-            for doubt in table.values():
-                if watch in doubt.watches:
-                    doubt.settle()
-                    del doubt.watches[watch]
-                    doubt.rejecting.pop(watch, None)
-
-    def settle(self) -> None:
-        for table in self._by_parts.values():
-            for doubt in table.values():
-                doubt.settle()
-
-
-def _put(table: dict[Any, Doubt], parts: tuple[int, ...], key: Any, watch: Watch) -> None:
-    doubt = table.setdefault(tuple(key[part] for part in parts), Doubt())
-    doubt.settle()
-    doubt.watches[watch] = None
-    if watch.is_rejecting:
-        doubt.rejecting[watch] = None
 
 
 _ODD: Final = Bucket()
@@ -156,7 +85,7 @@ class Shape:
         for bucket in self._table.values():
             bucket.settle()
 
-    def look_up(self, poll: Sequence[Struct], loose: Sequence[int]) -> tuple[Hits, list[int]]:
+    def look_up(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> tuple[Hits, list[int]]:
         """For each event what its key finds (nothing at all where none does), and which events are doubtful.
 
         `loose` are those whose fields may be of another kind than the projection promises.
@@ -213,7 +142,7 @@ class Shape:
                 hits.append(self._table.get(self._key_of(fields)))
         return hits, doubtful
 
-    def doubt(self, fields: Struct) -> tuple[Doubt | None, bool]:
+    def doubt(self, fields: Struct, views: Views) -> tuple[Doubt | None, bool]:
         """The watchers that a doubtful event may concern; whether a field is of another kind, and not just missing."""
         values = self._values(fields)
         expected = tuple(i for i, (value, kinds) in enumerate(values) if value.__class__ in kinds)
@@ -227,12 +156,10 @@ class Shape:
                 yield (key,) if self._is_single else key, watch
 
 
-class Prefixes:
-    """The table of one field and one length: from the beginning of a text to the watchers that ask for it."""
+class _OneText(ABC):
+    """A table from texts to the watchers that ask for them; subclasses say where an event has its text."""
 
-    def __init__(self, path: Path, length: int, projection: Projection) -> None:
-        self._read = projection.getter(path)
-        self._length = length
+    def __init__(self, projection: Projection) -> None:
         self._projection = projection
         self._table: dict[str, Bucket] = {}
         self._doubts = Doubts()
@@ -241,19 +168,18 @@ class Prefixes:
     def is_empty(self) -> bool:
         return not self._table
 
-    def refresh(self) -> None:
-        """Nothing here depends on what else is asked."""
+    def add(self, texts: Iterable[str], candidate: Candidate) -> None:
+        for text in texts:
+            self._table.setdefault(text, Bucket()).add(candidate, self._projection.getter)
+            self._doubts.add([(text,)], candidate.watch)
 
-    def add(self, text: str, candidate: Candidate) -> None:
-        self._table.setdefault(text, Bucket()).add(candidate, self._projection.getter)
-        self._doubts.add([(text,)], candidate.watch)
-
-    def remove(self, text: str, watch: Watch) -> None:
-        bucket = self._table.get(text)
-        if bucket is not None:
-            bucket.leave(watch)
-            if bucket.is_empty:
-                del self._table[text]
+    def remove(self, texts: Iterable[str], watch: Watch) -> None:
+        for text in texts:
+            bucket = self._table.get(text)
+            if bucket is not None:
+                bucket.leave(watch)
+                if bucket.is_empty:
+                    del self._table[text]
         self._doubts.remove(watch)
 
     def settle(self) -> None:
@@ -262,23 +188,63 @@ class Prefixes:
         for bucket in self._table.values():
             bucket.settle()
 
-    def look_up(self, poll: Sequence[Struct], loose: Sequence[int]) -> tuple[Hits, list[int]]:
+    def look_up(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> tuple[Hits, list[int]]:
         """As in Shape."""
-        length, get = self._length, self._table.get
-        values = list(map(self._value, poll))
-        hits = [get(value[:length]) if value.__class__ is str else None for value in values]
-        return hits, [i for i, value in enumerate(values) if value.__class__ is not str]
+        get, value_of = self._table.get, self._value_of
+        hits: Hits = []
+        doubtful: list[int] = []
+        for index, fields in enumerate(poll):
+            views.index = index
+            value = value_of(fields, views)
+            if isinstance(value, str):
+                hits.append(get(self._key_of(value)))
+            else:
+                hits.append(None)
+                doubtful.append(index)
+        return hits, doubtful
 
-    def _value(self, fields: Struct) -> Any:
-        try:
-            return self._read(fields)
-        except AttributeError:
-            return None
-
-    def doubt(self, fields: Struct) -> tuple[Doubt | None, bool]:
+    def doubt(self, fields: Struct, views: Views) -> tuple[Doubt | None, bool]:
         """As in Shape: all of them."""
         entries = (((text,), watch) for text, bucket in self._table.items() for watch in bucket.watches)
-        return self._doubts.find((), (), entries), self._value(fields) is not None
+        return self._doubts.find((), (), entries), self._value_of(fields, views) is not None
+
+    @abstractmethod
+    def _value_of(self, fields: Struct, views: Views) -> Value:
+        """Its text; something else, or None, where it has none."""
+
+    def _key_of(self, text: str) -> str:
+        return text
 
 
-Table = Shape | Prefixes
+class Affixes(_OneText):
+    """The beginning, or the end, of a field of the event: one table for each length."""
+
+    def __init__(self, path: Path, length: int, projection: Projection, *, at_end: bool) -> None:
+        super().__init__(projection)
+        self._read = projection.getter(path)
+        self._cut = slice(-length, None) if at_end else slice(length)
+
+    def _value_of(self, fields: Struct, views: Views) -> Value:
+        try:
+            value: Value = self._read(fields)
+        except AttributeError:
+            return None
+        return value
+
+    def _key_of(self, text: str) -> str:
+        return text[self._cut]
+
+
+class Outsides(_OneText):
+    """A header, the key, or a field of `meta`: asked of the view of each event, once for all watchers."""
+
+    def __init__(self, root: str, path: Path, projection: Projection) -> None:
+        super().__init__(projection)
+        self._root = root
+        self._path = path
+
+    def _value_of(self, fields: Struct, views: Views) -> Value:
+        return look(views(), self._root, self._path)
+
+
+Table = Shape | Affixes | Outsides

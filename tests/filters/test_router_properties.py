@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bridge.core.model import Context, Outcome, Plan, Poll, Record, Reject, Run
+from bridge.core.model import Context, Meta, Outcome, Plan, Poll, Record, Reject, Run
 from bridge.decode.json import DecodeFault, decode_whole
 from bridge.filters.compiled import Condition, Documents
 from bridge.filters.router import Declared, FilterRouter
@@ -20,7 +20,12 @@ from bridge.language.view import View
 from bridge.params.plans import compile_params
 
 NOTHING = compile_params({})
-CONTEXT = Context("orders", now=1_700_000_000.0)
+KEYS = (None, b"x", b"\xff", b"1")
+CONTEXT = Context(
+    "orders",
+    lambda n: Meta("xy", key=KEYS[n % 4], headers=(("h", b"x"),) if n % 2 else (("h", b"\xff"), ("g", b"1"))),
+    1_700_000_000.0,
+)
 
 # Few names and few values, so that watchers and events meet; the values that are easily taken for one another.
 names = st.sampled_from(["a", "b", "c", "f0", "__class__"])
@@ -53,6 +58,11 @@ questions = st.builds(
     st.sampled_from(["startsWith", "startsWith", "endsWith", "contains"]),
     fields | fields.map(lambda of: Call("lower", (of,))),
     texts,
+)
+outsides = st.builds(
+    lambda of, values: AnyOf(of, distinct(values)),
+    st.sampled_from([Field("key"), Field("headers", ("h",)), Field("headers", ("g",)), Field("meta", ("position",))]),
+    st.lists(texts, min_size=1, max_size=3),
 )
 presences = st.builds(Has, fields)
 items = st.sampled_from([Field("i"), Field("i", ("a",)), Field("i", ("a", "b")), Select(Field("i"), "b")])
@@ -87,7 +97,7 @@ others = (
     | st.builds(lambda of: Call("in", (Const("x"), of)), fields)
     | fields
 )
-leaves = choices | choices | comparisons | questions | presences | others
+leaves = choices | choices | outsides | comparisons | questions | presences | others
 alternatives = st.lists(leaves, min_size=2, max_size=3).map(lambda parts: OneOf(tuple(parts)))
 parts = leaves | leaves | leaves | alternatives | leaves.map(Not) | alternatives.map(Not)
 conditions = st.none() | parts | st.lists(parts, min_size=2, max_size=3).map(lambda p: AllOf(tuple(p)))
@@ -110,8 +120,8 @@ def poll_of(bodies: list[bytes]) -> Poll:
     return Poll([], bodies, list(range(len(bodies))))
 
 
-def expected_of(condition: Expr | None, body: bytes) -> Any:
-    return True if condition is None else verdict(condition, View(body, 0, CONTEXT))
+def expected_of(condition: Expr | None, body: bytes, payload: int) -> Any:
+    return True if condition is None else verdict(condition, View(body, payload, CONTEXT))
 
 
 def told(records: list[Record]) -> list[str]:
@@ -128,7 +138,7 @@ def check(router: FilterRouter, watchers: dict[str, Declared], bodies: list[byte
     for index, body in enumerate(bodies):
         expected = []
         for name, watcher in watchers.items():
-            truth = expected_of(watcher.condition, body)
+            truth = expected_of(watcher.condition, body, index)
             is_error = isinstance(truth, Fail)
             counts[name][0] += truth is True
             counts[name][1] += truth is None

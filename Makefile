@@ -24,6 +24,7 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench.engine
 	$(BIN)/python -m bench.files
+	$(BIN)/python -m bench.filters
 
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants/run.py

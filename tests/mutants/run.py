@@ -1,8 +1,9 @@
-"""Plants one bug at a time in a copy of the core and runs the tests of the core on it: every bug must be caught.
+"""Plants one bug at a time in a copy of the program and runs the tests of that part on it: every bug must be caught.
 
     python tests/mutants/run.py [--machine] [NAME...]
 
-With `--machine` the examples in tests/core are left out, and the state machine has to find each bug by itself.
+Patches beside this file are bugs of the core, those in filters/ of the router. With `--machine` the examples in
+tests/core are left out, and the state machine has to find each bug of the core by itself.
 
 A patch is a bug that somebody could make; its first line says what it does. Exit code 1 if one survives, or if one
 does not apply any more (then make it anew against the code as it is).
@@ -26,13 +27,14 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 MACHINE = "tests/property"
 EXAMPLES = "tests/core"
+FILTERS = "tests/filters"
 
 
 def outcome(patch: Path, suites: list[str]) -> str:
     """`caught by ...`, `SURVIVED` or `DOES NOT APPLY`."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         copy = Path(folder)
-        for name in ("bridge", "connectors", "tests/core", "tests/property", "pyproject.toml"):
+        for name in ("bridge", "connectors", "tests/core", "tests/property", "tests/filters", "pyproject.toml"):
             source, target = ROOT / name, copy / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
@@ -78,9 +80,13 @@ def _first_failure(copy: Path, tests: str) -> str | None:
 def main(arguments: list[str]) -> int:
     names = [a for a in arguments if a != "--machine"]
     suites = [MACHINE] if "--machine" in arguments else [EXAMPLES, MACHINE]
-    patches = sorted(p for p in HERE.glob("*.patch") if not names or any(n in p.name for n in names))
+    patches = sorted(p for p in HERE.rglob("*.patch") if not names or any(n in p.name for n in names))
+
+    def plant(patch: Path) -> str:
+        return outcome(patch, [FILTERS] if patch.parent.name == "filters" else suites)
+
     with ThreadPoolExecutor(2) as pool:
-        outcomes = list(track(pool.map(lambda p: outcome(p, suites), patches), "Planting bugs", len(patches)))
+        outcomes = list(track(pool.map(plant, patches), "Planting bugs", len(patches)))
     table = Table("bug", "what it does", "outcome")
     for patch, said in zip(patches, outcomes, strict=True):
         table.add_row(patch.stem, patch.read_text().split("\n", 1)[0], said)

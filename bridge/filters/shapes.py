@@ -39,17 +39,57 @@ _ODD: Final = Bucket()
 """What a table of one field has for a field that is missing."""
 
 
-class Shape:
+class _Keyed(ABC):
+    """What all tables have: buckets by key, and the doubts that go with them."""
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._table: dict[Any, Bucket] = {}
+        self._doubts = Doubts()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._table
+
+    def settle(self) -> None:
+        """Shares out what was counted for many watchers at once."""
+        self._doubts.settle()
+        for bucket in self._table.values():
+            bucket.settle()
+
+    @abstractmethod
+    def look_up(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> tuple[Hits, list[int]]:
+        """For each event what its key finds (nothing at all where none does), and which events are doubtful.
+
+        `loose` are those whose fields may be of another kind than the projection promises.
+        """
+
+    @abstractmethod
+    def doubt(self, fields: Struct, views: Views) -> tuple[Doubt | None, bool]:
+        """The watchers that a doubtful event may concern; whether a field is of another kind, and not just missing."""
+
+    def _put(self, key: Any, candidate: Candidate) -> None:
+        self._table.setdefault(key, Bucket()).add(candidate, self._projection.getter)
+
+    def _drop(self, key: Any, watch: Watch) -> None:
+        bucket = self._table.get(key)
+        if bucket is not None:
+            bucket.leave(watch)
+            if bucket.is_empty:
+                del self._table[key]
+
+
+class Shape(_Keyed):
     """The table of one set of fields, each compared with one kind of value."""
 
     def __init__(self, fields: Sequence[tuple[Path, Use]], projection: Projection) -> None:
+        super().__init__(projection)
         self._fields = fields
-        self._projection = projection
         self._is_single = len(fields) == 1
         self._key_of = projection.getter(*(path for path, _ in fields))
         self._readers = [(projection.getter(path), CLASSES[use]) for path, use in fields]
-        self._table: dict[Any, Bucket] = {None: _ODD} if self._is_single else {}
-        self._doubts = Doubts()
+        if self._is_single:
+            self._table[None] = _ODD
         self._doubtful_columns: list[int] = []
         self.refresh()
 
@@ -65,31 +105,15 @@ class Shape:
         """`values` has those of each field, in the order of the fields."""
         keys = list(dict.fromkeys(product(*values)))
         for key in keys:
-            bucket = self._table.setdefault(key[0] if self._is_single else key, Bucket())
-            bucket.add(candidate, self._projection.getter)
+            self._put(key[0] if self._is_single else key, candidate)
         self._doubts.add(keys, candidate.watch)
 
     def remove(self, values: Sequence[Sequence[Any]], watch: Watch) -> None:
         for key in product(*values):
-            found = key[0] if self._is_single else key
-            bucket = self._table.get(found)
-            if bucket is not None:
-                bucket.leave(watch)
-                if bucket.is_empty:
-                    del self._table[found]
+            self._drop(key[0] if self._is_single else key, watch)
         self._doubts.remove(watch)
 
-    def settle(self) -> None:
-        """Shares out what was counted for many watchers at once."""
-        self._doubts.settle()
-        for bucket in self._table.values():
-            bucket.settle()
-
     def look_up(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> tuple[Hits, list[int]]:
-        """For each event what its key finds (nothing at all where none does), and which events are doubtful.
-
-        `loose` are those whose fields may be of another kind than the projection promises.
-        """
         try:
             keys = list(map(self._key_of, poll))
             hits: Hits = list(map(self._table.get, keys))
@@ -143,7 +167,6 @@ class Shape:
         return hits, doubtful
 
     def doubt(self, fields: Struct, views: Views) -> tuple[Doubt | None, bool]:
-        """The watchers that a doubtful event may concern; whether a field is of another kind, and not just missing."""
         values = self._values(fields)
         expected = tuple(i for i, (value, kinds) in enumerate(values) if value.__class__ in kinds)
         is_wrong = any(value is not None and value.__class__ not in kinds for value, kinds in values)
@@ -156,40 +179,20 @@ class Shape:
                 yield (key,) if self._is_single else key, watch
 
 
-class _OneText(ABC):
-    """A table from texts to the watchers that ask for them; subclasses say where an event has its text."""
-
-    def __init__(self, projection: Projection) -> None:
-        self._projection = projection
-        self._table: dict[str, Bucket] = {}
-        self._doubts = Doubts()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._table
+class _OneText(_Keyed):
+    """From texts to the watchers that ask for them; subclasses say where an event has its text."""
 
     def add(self, texts: Iterable[str], candidate: Candidate) -> None:
         for text in texts:
-            self._table.setdefault(text, Bucket()).add(candidate, self._projection.getter)
+            self._put(text, candidate)
             self._doubts.add([(text,)], candidate.watch)
 
     def remove(self, texts: Iterable[str], watch: Watch) -> None:
         for text in texts:
-            bucket = self._table.get(text)
-            if bucket is not None:
-                bucket.leave(watch)
-                if bucket.is_empty:
-                    del self._table[text]
+            self._drop(text, watch)
         self._doubts.remove(watch)
 
-    def settle(self) -> None:
-        """Shares out what was counted for many watchers at once."""
-        self._doubts.settle()
-        for bucket in self._table.values():
-            bucket.settle()
-
     def look_up(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> tuple[Hits, list[int]]:
-        """As in Shape."""
         get, value_of = self._table.get, self._value_of
         hits: Hits = []
         doubtful: list[int] = []
@@ -204,7 +207,7 @@ class _OneText(ABC):
         return hits, doubtful
 
     def doubt(self, fields: Struct, views: Views) -> tuple[Doubt | None, bool]:
-        """As in Shape: all of them."""
+        """All of them."""
         entries = (((text,), watch) for text, bucket in self._table.items() for watch in bucket.watches)
         return self._doubts.find((), (), entries), self._value_of(fields, views) is not None
 

@@ -7,7 +7,6 @@ One task pulls polls, one call of the core takes each; `advancing.py` tells the 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -30,7 +29,7 @@ from bridge.core.commands import (
 )
 from bridge.core.errors import HeadraceError
 from bridge.core.group import StreamGroup
-from bridge.core.model import EVERY_WATCHER, AdvanceBatch, Context, Poll, Record, Reject, Routed, Run, Slice
+from bridge.core.model import EVERY_WATCHER, AdvanceBatch, Poll, Record, Reject, Run, Slice
 from bridge.core.seat import Seat, Ticket
 from bridge.core.window import Verdict
 from bridge.decode.decoder import Decoder
@@ -48,24 +47,18 @@ from bridge.ports import (
     TakesLanes,
 )
 from bridge.runtime.advancing import Advancing, Said, kind_of
+from bridge.runtime.routing import Routing
 from bridge.runtime.rows import Replayed, Source
 from bridge.runtime.schemas import SchemaTeacher
 from bridge.runtime.watchers import Watchers
 
 log = structlog.get_logger("headrace.stream")
 
-BIG_BODY = 256 * 1024
-BIG_POLL = 1024 * 1024
-"""Bytes of a body, or of a poll, above which it is decoded in a thread, so that the loop never stands still for it."""
-
 MOST_TICKETS = 100
 QUICK = 0.05
 """Seconds in which a batch of tickets should be done: the next one is sized by it."""
 
 UNBOUNDED = 1 << 30
-
-PREPARED_WITHIN = 1.0
-"""Seconds that a replay waits for a schema."""
 
 
 class GroupFailed(HeadraceError):
@@ -111,8 +104,9 @@ class GroupShell:
         self._timer_at: float | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.replaying: set[int] = set()  # ids of dead letters that are read again right now
-        self._is_routing = False
-        self._changes: deque[Callable[[Router], None]] = deque()
+        self._routing = Routing(
+            life.router, life.stream, life.source.seen_by_filters, life.clock, self._recount, life.decoder, life.teacher
+        )
         self._perform: dict[type, Callable[[Any], None]] = {
             Persist: self._persist,
             Advance: self._advance,
@@ -150,8 +144,7 @@ class GroupShell:
         try:
             async for poll in batches:
                 poll.received = clock.monotonic()
-                await self._prepare(poll.bodies)
-                self._do(core.admit(poll, await self._routed(poll)))
+                self._do(core.admit(poll, await self._routing.routed(poll)))
                 while self._is_full:
                     self._changed.clear()
                     await self._changed.wait()
@@ -161,30 +154,6 @@ class GroupShell:
             if aclose is not None:
                 with suppress(Exception):
                     await aclose()
-
-    async def _prepare(self, bodies: Sequence[bytes]) -> None:
-        """Waits for schemas that the decoder has not seen yet, however long that takes: nothing is polled meanwhile."""
-        if self.life.teacher is not None and self.life.decoder is not None:
-            await self.life.teacher.prepare(self.life.decoder, bodies)
-
-    async def _routed(self, poll: Poll) -> Routed:
-        route, context = self.life.router.route, self._context()
-        if not _is_big(poll):
-            return route(poll, context)
-        self._is_routing = True  # elsewhere: the router is left alone until that thread has ended
-        routing = asyncio.ensure_future(asyncio.to_thread(route, poll, context))
-        try:
-            return await asyncio.shield(routing)
-        finally:
-            if not routing.done():
-                await asyncio.wait({routing})
-            self._is_routing = False
-            while self._changes:
-                self._change(self._changes.popleft())
-
-    def _context(self) -> Context:
-        life = self.life
-        return Context(life.stream, life.source.seen_by_filters, life.clock.now())
 
     @property
     def _is_full(self) -> bool:
@@ -370,13 +339,9 @@ class GroupShell:
 
     def change(self, change: Callable[[Router], None]) -> None:
         """The declarative watchers change; polls that were admitted before are not affected."""
-        if self._is_routing:
-            self._changes.append(change)
-        else:
-            self._change(change)
+        self._routing.change(change)
 
-    def _change(self, change: Callable[[Router], None]) -> None:
-        change(self.life.router)
+    def _recount(self) -> None:
         self.core.declared = self.life.router.size
 
     # Replays ----------------------------------------------------------------------------------------------------------
@@ -386,17 +351,15 @@ class GroupShell:
 
         What can't be done at this moment is not done: it is asked for again within a second.
         """
-        try:
-            await asyncio.wait_for(self._prepare([replay.body]), PREPARED_WITHIN)
-        except (TimeoutError, HeadraceError):
-            return
-        if replay.dead_letter in self.replaying or self.core.is_stopping or self._is_routing:
-            return
-        self.replaying.add(replay.dead_letter)
         payload = Replayed(replay)
         now = self.life.clock.monotonic()
         poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload], now)
-        routed = self.life.router.route(poll, self._context())
+        if replay.dead_letter in self.replaying:
+            return
+        routed = await self._routing.routed_now(poll)
+        if routed is None or replay.dead_letter in self.replaying or self.core.is_stopping:
+            return
+        self.replaying.add(replay.dead_letter)
         everybody = replay.watcher == EVERY_WATCHER
         seats = [s for s in self.core.seats.values() if everybody or s.id == replay.watcher]
         records: list[Record] = [r for r in routed.hits.get(0, ()) if everybody or _watcher_of(r) == replay.watcher]
@@ -421,8 +384,8 @@ class GroupShell:
 
     def trouble(self, now: float, stalled_after: float) -> str | None:
         """Why the group is not healthy: judged by progress, not by whether its tasks exist."""
-        if self.life.teacher is not None and self.life.teacher.trouble:
-            return self.life.teacher.trouble
+        if self._routing.trouble:
+            return self._routing.trouble
         if self._seats_down:
             watcher, reason = next(iter(self._seats_down.items()))
             return f"watcher {watcher!r} is down: {reason}"
@@ -433,7 +396,3 @@ class GroupShell:
 
 def _watcher_of(record: Record) -> str:
     return record.plan.watcher if isinstance(record, Run) else record.watcher
-
-
-def _is_big(poll: Poll) -> bool:
-    return poll.size > BIG_POLL or (poll.size > BIG_BODY and max(map(len, poll.bodies)) > BIG_BODY)

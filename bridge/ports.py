@@ -51,6 +51,11 @@ class Router(Protocol):
         """Messages that are known to mean nothing (a test event of S3), by reason."""
         ...
 
+    @property
+    def is_heavy(self) -> bool:
+        """Whether an event may take milliseconds, however small it is: then it is routed in a thread."""
+        ...
+
     def enable(self, watcher: str) -> None: ...
     def disable(self, watcher: str) -> None:
         """From the next poll on. Both take an id that the router was made with, and are never called during `route`."""

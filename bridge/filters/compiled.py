@@ -31,7 +31,7 @@ Asked = Callable[[Any, View | None], Truth]
 class Condition:
     """A compiled condition. `needs_view`: it asks more than the fields of the event."""
 
-    __slots__ = ("function", "needs_view", "node")
+    __slots__ = ("_is_interpreted", "function", "needs_view", "node")
 
     def __init__(self, node: Expr, fields: Fields) -> None:
         self.node = node
@@ -40,13 +40,14 @@ class Condition:
         self.needs_view = writer.needs_view
         self.function: Asked
         """Bare: it may raise what `ask` handles, and errors have no words."""
-        if writer.needs_view and macros_of(node) > 1:  # the work of all macros of a condition is counted together
-            self.function = interpreting(node)
-        else:
-            self.function = _factory(source)(*writer.literals)
+        # The work of all macros of a condition is counted together.
+        self._is_interpreted = writer.needs_view and macros_of(node) > 1
+        self.function = interpreting(node) if self._is_interpreted else _factory(source)(*writer.literals)
 
     def ask(self, fields: Any, view: Callable[[], View]) -> Truth:
         """True, False, None or a Fail with its words. Raises only what `view` raises."""
+        if self._is_interpreted:
+            return verdict(self.node, view())
         try:
             truth = self.function(fields, view() if self.needs_view else None)
         except (Inexact, AttributeError, TypeError):

@@ -65,6 +65,7 @@ class FilterRouter:
         self._watches: dict[str, Watch] = {}
         self._gone: dict[str, Outcome] = {}
         self._added = 0
+        self._heavy = 0  # watchers that walk lists
         self._is_hot = False
         self.ignored: Counter[str] = Counter()
         """Messages that the decoder knows to mean nothing, by reason."""
@@ -91,6 +92,7 @@ class FilterRouter:
             return
         watch = Watch(self._declared[watcher], self._added)
         self._added += 1
+        self._heavy += watch.is_heavy
         self._watches[watcher] = watch
         self._index.add(watch)
 
@@ -98,6 +100,7 @@ class FilterRouter:
         """It is asked no more. Without effect on one that isn't."""
         watch = self._watches.pop(watcher, None)
         if watch is not None:
+            self._heavy -= watch.is_heavy
             self._index.remove(watch)
             self._gone[watcher] = _sum(self._gone.get(watcher), watch.outcome)
 
@@ -108,6 +111,11 @@ class FilterRouter:
     @property
     def watchers(self) -> Sequence[str]:
         return tuple(self._watches)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Some watcher walks lists: a short text with nested macros takes as long as a long one."""
+        return self._heavy > 0
 
     @property
     def matched(self) -> dict[str, int]:

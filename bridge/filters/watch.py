@@ -10,6 +10,7 @@ from msgspec import Struct
 from bridge.core.model import Outcome, Plan
 from bridge.filters.compiled import Condition, Fields
 from bridge.language.ir import AllOf, Expr
+from bridge.language.uses import macros_of
 from bridge.language.values import Truth
 from bridge.language.view import View
 from bridge.params.plans import KeyPlan, ParamPlan, TagPlan
@@ -69,6 +70,12 @@ class Watch:
     @property
     def condition(self) -> Expr:
         return self.declared.condition if self.declared.condition is not None else AllOf(())
+
+    @property
+    def is_heavy(self) -> bool:
+        """One of its conditions walks a list."""
+        reject = self.declared.reject
+        return macros_of(self.condition) > 0 or (reject is not None and macros_of(reject) > 0)
 
     @property
     def is_rejecting(self) -> bool:

@@ -1,4 +1,4 @@
-"""From polls to verdicts: schemas first, big polls in a thread, and the router left alone while that runs."""
+"""From polls to verdicts: schemas first, slow work in a thread, and the router left alone while that runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Routing:
     async def routed(self, poll: Poll) -> Routed:
         """Waits for schemas that the decoder has not seen yet, however long that takes: nothing is polled meanwhile."""
         await self._prepare(poll.bodies)
-        if not _is_big(poll):
+        if not (self._router.is_heavy or _is_big(poll)):
             return self._router.route(poll, self._context())
         self._is_busy = True
         routing = asyncio.ensure_future(asyncio.to_thread(self._router.route, poll, self._context()))

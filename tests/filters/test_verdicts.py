@@ -118,6 +118,13 @@ def test_what_was_counted_stays_when_a_watcher_is_disabled_and_enabled() -> None
     assert of.outcomes() == {"w": Outcome(matched=2, missing=1)}
 
 
+def test_a_router_is_heavy_while_some_watcher_walks_a_list() -> None:
+    of = router(watcher("event.a == 1"), watcher("event.l.exists(i, i > 1)", name="walks"))
+    assert of.is_heavy
+    of.disable("walks")
+    assert not of.is_heavy
+
+
 # Reject --------------------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,9 @@ from bridge.filters.index import Candidates
 from bridge.filters.projection import Projection
 from bridge.filters.watch import Watch
 from bridge.language.errors import ParamError
+from bridge.language.ir import Expr
 from bridge.language.text import text_of_node
+from bridge.language.uses import fields_of
 from bridge.language.values import Fail
 from bridge.language.view import View
 
@@ -24,7 +26,7 @@ REJECTED: Final = "rejected"
 FILTER_ERROR: Final = "filter_error"
 """It could not be told whether it matches, and the watcher wants to know of that."""
 
-_SHOWN: Final = 500
+_LONGEST: Final = 500
 
 Refusals = dict[int, list[tuple[Watch, str]]]
 """By event: watchers that refuse it because it is an error outcome, with its words."""
@@ -91,7 +93,7 @@ class Recorder:
             if watch.is_rejecting:
                 self._refuse(watch, place, FILTER_ERROR, truth.message)
         elif truth and declared.reject is not None:
-            self._refuse(watch, place, REJECTED, f"`reject` holds: {text_of_node(declared.reject)[:_SHOWN]}")
+            self._refuse(watch, place, REJECTED, _said(declared.reject))
         else:
             try:
                 run = self._run(watch, index, self._views())
@@ -140,3 +142,9 @@ class Recorder:
         self._records, self._places = [record for record, _ in kept], [place for _, place in kept]
         self._refused = dict.fromkeys(place for record, place in kept if type(record) is Reject)
         return faults
+
+
+def _said(reject: Expr) -> str:
+    """Why, without the literals of the condition: one that came from the environment may be a secret."""
+    asked = dict.fromkeys(text_of_node(field) for field in fields_of(reject))
+    return f"`reject` holds, which asks for {', '.join(asked)}"[:_LONGEST] if asked else "`reject` holds"

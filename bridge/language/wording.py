@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ from bridge.language.text import text_of_node
 from bridge.language.values import Fail, Value, kind_of, kinds_in_words
 
 _LONGEST: Final = 80
+_TEXT: Final = re.compile(r'(?<!\[)"(?:[^"\\]|\\.)*"')  # but not the name of a field in brackets
 
 
 def of_comparison(node: Compare, left: Value, right: Value, fail: Fail) -> Fail:
@@ -61,5 +63,6 @@ def _kind(value: Value) -> str:
 
 
 def _named(node: Expr) -> str:
-    text = text_of_node(node)
+    """As it was written, without its texts: one that came from the environment may be a secret."""
+    text = _TEXT.sub('"…"', text_of_node(node))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -376,7 +376,7 @@ def test_what_is_wrong_is_said_in_these_words(bridge: Bridge) -> None:
 def test_the_status_shows_errors_as_it_is_shown(bridge: Bridge) -> None:
     (base,), (block,) = blocks_of("base"), blocks_of("status")
     (bridge.folder / "headrace.yaml").write_text(
-        f"{base.text}instance: {{heartbeat: 500ms}}\n"
+        f"{base.text}instance: {{heartbeat: 1s}}\n"
         'assets: {big_orders: {watchers: [{match: {kind: order.created, amount: {">": 100}}}]}}\n'
     )
     bridge.start()
@@ -388,6 +388,8 @@ def test_the_status_shows_errors_as_it_is_shown(bridge: Bridge) -> None:
 
     expected = {"matched": 1, "missing": 1, "errors": 1, "rejected": 0,
                 "last_error": "event.amount is text, compared with a number"}  # fmt: skip
-    bridge.wait("the outcomes are told", lambda: told() == expected)
-    bridge.wait("the table shows them", lambda: block.text in bridge.call("status", "--output", "table").stdout)
+    bridge.wait("the outcomes are told", lambda: told() == expected, within=60)
+    bridge.wait(
+        "the table shows them", lambda: block.text in bridge.call("status", "--output", "table").stdout, within=60
+    )
     assert bridge.stop() == 0

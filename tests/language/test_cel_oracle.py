@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge.language.errors import FilterError
-from bridge.language.ir import Expr, Field, Has, Item, Select
+from bridge.language.ir import Call, Expr, Field, Has, Item, Select
 from bridge.language.reading.parse import parse_expression
 from bridge.language.trace import Traced, evaluate, trace
 from bridge.language.values import Duration, Fail, Timestamp
@@ -238,12 +238,19 @@ def nodes_of(traced: Traced) -> Iterator[Traced]:
         yield from nodes_of(part)
 
 
+def mixes_numbers(nodes: list[Traced], event: object, theirs: Fail) -> bool:
+    """Whether CEL refuses to compute with an int and a double: of several errors it tells but one."""
+    computed = [seen.text for seen in nodes if isinstance(seen.node, Call) and seen.node.name in ("+", "-", "*", "/")]
+    others = [theirs_of(text, event) for text in computed if not re.search(r"\b[xy]\b", text)]
+    return any(isinstance(said, Fail) and NUMBERS.search(said.message) for said in (theirs, *others))
+
+
 def deviation(traced: Traced, event: Any, ours: object, theirs: object) -> str:
     """Which of DEVIATIONS explains the difference. Raises AssertionError where none does."""
     nodes = list(nodes_of(traced))
     if any(isinstance(seen.node, Has) and seen.value is False and is_special(event, seen.node.field) for seen in nodes):
         return "has"
-    if isinstance(theirs, Fail) and NUMBERS.search(theirs.message) and not isinstance(ours, Fail):
+    if isinstance(theirs, Fail) and not isinstance(ours, Fail) and mixes_numbers(nodes, event, theirs):
         return "one kind of number"
     if ours is Unknown:
         looked_up = [seen.value for seen in nodes if isinstance(seen.node, Field | Select | Item)]

@@ -69,12 +69,12 @@ def expected(each: int = 40) -> tuple[list[str], Counter[str]]:
 
 async def live_until_death_and_again(rig: Any, until: Any, died: asyncio.Event) -> None:
     await rig.start()
-    await until(lambda: died.is_set() or rig.broker.is_drained, 20)  # calls join up: there may be fewer than `at`
+    await until(lambda: died.is_set() or rig.broker.is_drained, 60)  # calls join up: there may be fewer than `at`
     await rig.crash()
     rig.store = rig.store_after()
     rig.producer = lambda: MemoryProducer(rig.broker, most=7)
     await rig.start()
-    await until(lambda: rig.broker.is_drained, 20)
+    await until(lambda: rig.broker.is_drained, 60)
 
 
 def arrange(rig: Any, port: str, method: str, at: int, after: bool) -> asyncio.Event:
@@ -118,7 +118,7 @@ async def test_a_commit_whose_result_is_unknown_is_simply_run_again(
     load(rig, body)
     rig.store.faults = {commit: how}
     await rig.start()
-    await until(lambda: rig.broker.is_drained, 20)
+    await until(lambda: rig.broker.is_drained, 60)
     runs, letters = expected()
     assert rig.runs == runs
     assert Counter(reason for _, _, reason in rig.letters) == letters
@@ -132,7 +132,7 @@ async def test_nothing_is_settled_while_the_store_is_away_and_no_try_is_spent(ri
     rig.store.available = False
     rig.declared, rig.watch = [], []
     load(rig, body)
-    await until(lambda: rig.persister.trouble is not None, 20)
+    await until(lambda: rig.persister.trouble is not None, 60)
     settled = dict(rig.broker.settled)
     seats = rig.stream.shell.core.seats
     await asyncio.sleep(0.1)  # real time: the outage lasts for many repetitions of the commit
@@ -140,7 +140,7 @@ async def test_nothing_is_settled_while_the_store_is_away_and_no_try_is_spent(ri
     assert all(outcome.is_clean for outcome in settled.values())
     assert seats["odd"].failures == 0
     rig.store.available = True
-    await until(lambda: rig.broker.is_drained, 20)
+    await until(lambda: rig.broker.is_drained, 60)
     assert rig.runs == expected()[0]
     assert rig.stream.failures == 0
 
@@ -207,7 +207,7 @@ async def test_a_lane_that_went_elsewhere_is_dropped_and_its_runs_are_recognised
     load(rig, body)
     rig.producer = lambda: Losing(rig.broker, most=5)
     await rig.start()
-    await until(lambda: rig.broker.is_drained, 20)
+    await until(lambda: rig.broker.is_drained, 60)
     assert rig.runs == expected()[0]
     assert rig.stream.failures == 0
 
@@ -225,7 +225,7 @@ async def test_any_other_error_of_advance_ends_the_group_and_it_starts_again(rig
     load(rig, body)
     rig.producer = lambda: Broken(rig.broker, most=5)
     await rig.start()
-    await until(lambda: rig.broker.is_drained, 20)
+    await until(lambda: rig.broker.is_drained, 60)
     assert rig.runs == expected()[0]
     assert rig.stream.failures == 1
     assert len(rig.producers) == 2
@@ -248,7 +248,7 @@ async def test_a_producer_that_ends_or_raises_is_started_again(rig: Any, body: A
     load(rig, body)
     rig.producer = lambda: Ending(rig.broker, most=5)
     await rig.start()
-    await until(lambda: rig.broker.is_drained, 20)
+    await until(lambda: rig.broker.is_drained, 60)
     assert rig.runs == expected()[0]
     assert len(lives) == 3
     assert all(p.is_closed for p in rig.producers[:2])

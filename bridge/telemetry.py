@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import MutableMapping
@@ -30,7 +31,7 @@ def configure(level: str = "info", *, stream: TextIO | None = None, as_json: boo
 
 _ON_A_TERMINAL: Final = (
     structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-    structlog.dev.ConsoleRenderer(colors=True),
+    structlog.dev.ConsoleRenderer(colors=not os.environ.get("NO_COLOR")),
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from bridge.cli.expectations import NOTHING, Case, Expected, WantedRun, is_of
+from bridge.cli.hiding import Hiding
 from bridge.cli.messages import exact
 from bridge.cli.trees import lines_of, reason_of, sentence_of, shown
 from bridge.cli.words import count
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 DIFFERENCES_MOST: Final = 20
 """Lines of a difference."""
+_OPEN: Final = Hiding(())
 _QUIET: Final = frozenset({"no_match", "missing_field", "python"})
 
 
@@ -54,9 +56,10 @@ class Result(Struct, frozen=True):
         return not self.failures
 
 
-def check(test: Case, seen: Rehearsed) -> tuple[Failure, ...]:
-    """What is not as it should be; empty where the test passes."""
-    failures = [failure for each in test.expected if (failure := _check(each, seen.outcomes[each.watcher], seen))]
+def check(test: Case, seen: Rehearsed, hiding: Hiding = _OPEN) -> tuple[Failure, ...]:
+    """What is not as it should be; empty where the test passes. `hiding` keeps secrets out of what is said."""
+    found = ((each, seen.outcomes[each.watcher]) for each in test.expected)
+    failures = [failure for each, outcome in found if (failure := _check(each, outcome, seen, hiding))]
     if test.quiet:
         named = {each.watcher for each in test.expected}
         failures += [
@@ -67,13 +70,13 @@ def check(test: Case, seen: Rehearsed) -> tuple[Failure, ...]:
     return tuple(failures)
 
 
-def _check(expected: Expected, outcome: Outcome, seen: Rehearsed) -> Failure | None:
+def _check(expected: Expected, outcome: Outcome, seen: Rehearsed, hiding: Hiding) -> Failure | None:
     wanted = f"{expected.verdict} ({expected.reason})" if expected.reason else expected.verdict
     if outcome.defect or not is_of(outcome.verdict, expected.verdict):
         return _otherwise(outcome, seen, wanted)
     if expected.reason and outcome.reason != expected.reason:
         return _otherwise(outcome, seen, wanted)
-    differences = list(_differences(expected, outcome))
+    differences = list(_differences(expected, outcome, hiding))
     if not differences:
         return None
     watcher = expected.watcher
@@ -110,39 +113,40 @@ def why_of(outcome: Outcome, seen: Rehearsed) -> str:
 # Values --------------------------------------------------------------------------------------------------------------
 
 
-def _differences(expected: Expected, outcome: Outcome) -> Iterator[str]:
+def _differences(expected: Expected, outcome: Outcome, hiding: Hiding) -> Iterator[str]:
     if expected.runs is None:
         return
     if len(expected.runs) != len(outcome.runs):
         yield f"runs: expected {len(expected.runs)}, saw {len(outcome.runs)}"
         return
     for number, (wanted, run) in enumerate(zip(expected.runs, outcome.runs, strict=True)):
-        yield from _of_run(wanted, run, f"runs[{number}]." if len(outcome.runs) > 1 else "")
+        yield from _of_run(wanted, run, f"runs[{number}]." if len(outcome.runs) > 1 else "", hiding)
 
 
-def _of_run(wanted: WantedRun, run: Run, place: str) -> Iterator[str]:
+def _of_run(wanted: WantedRun, run: Run, place: str, hiding: Hiding) -> Iterator[str]:
     seen = {"params": exact(run.params), "tags": exact(run.tags or b"{}"), "key": run.key}
     for name, value in (("params", wanted.params), ("tags", wanted.tags), ("key", wanted.key)):
         if value is not NOTHING:
-            yield from differences(value, seen[name], f"{place}{name}")
+            yield from differences(value, seen[name], f"{place}{name}", hiding)
 
 
-def differences(expected: object, seen: object, place: str) -> Iterator[str]:
+def differences(expected: object, seen: object, place: str, hiding: Hiding = _OPEN) -> Iterator[str]:
     """A line for each value that is another, missing or too much. Numbers are compared by value: 1.10 is 1.1."""
     if isinstance(expected, Mapping) and isinstance(seen, Mapping):
         for name in dict.fromkeys((*expected, *seen)):
             below = f"{place}.{name}"
             if name not in seen:
-                yield f"{below}: expected {shown_value(expected[name])}, and it is missing"
+                yield f"{below}: expected {shown_value(hiding.value(expected[name]))}, and it is missing"
             elif name not in expected:
-                yield f"{below}: not expected, saw {shown_value(seen[name])}"
+                yield f"{below}: not expected, saw {shown_value(hiding.value(seen[name]))}"
             else:
-                yield from differences(expected[name], seen[name], below)
+                yield from differences(expected[name], seen[name], below, hiding)
     elif isinstance(expected, list) and isinstance(seen, list) and len(expected) == len(seen):
         for number, (one, other) in enumerate(zip(expected, seen, strict=True)):
-            yield from differences(one, other, f"{place}[{number}]")
+            yield from differences(one, other, f"{place}[{number}]", hiding)
     elif not is_same(expected, seen):
-        yield f"{place}: expected {shown_value(expected)}, saw {shown_value(seen)}"
+        told = (shown_value(hiding.value(expected)), shown_value(hiding.value(seen)))
+        yield f"{place}: expected {told[0]}, saw {told[1]}"
 
 
 def is_same(one: object, other: object) -> bool:

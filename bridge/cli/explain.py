@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bridge.cli.questions import Question
     from bridge.config.model import Config
     from bridge.rehearsal import Asked, Outcome, Rehearsed
+
+_LONGEST: Final = 500  # characters of params in a table
 
 Watcher = Annotated[
     str | None,
@@ -91,6 +93,7 @@ def explain(
       headrace explain --dlq 17 --watcher eu_orders
       headrace explain --run eu_orders/orders-topic/0-1789-1764513845/0
     """
+    from bridge.cli.hiding import Hiding
     from bridge.cli.questions import Given, question_of
 
     if dlq is not None and run is not None:
@@ -105,7 +108,7 @@ def explain(
         return
     given = Given(stream, watcher, key, tuple(header or ()), timestamp, now)
     question = question_of(given, dlq, loaded, store)
-    seen = _rehearsed(question, loaded)
+    seen = Hiding(loaded.secrets).everything(_rehearsed(question, loaded))
     if wants_json(output):
         say_json(_report(question, seen, _disabled(loaded)))
     else:
@@ -229,7 +232,10 @@ def _why(outcome: Outcome, why: str) -> str:
         return f"a defect of headrace, please report it: {outcome.defect}"
     if outcome.verdict == "python":
         return "only its own code knows; try it with bridge.testing"
-    return "; ".join(run.params.decode() for run in outcome.runs) if outcome.verdict == "match" else why
+    if outcome.verdict != "match":
+        return why
+    told = "; ".join(run.params.decode() for run in outcome.runs)
+    return told if len(told) <= _LONGEST else f"{told[:_LONGEST]}… (--watcher {outcome.watcher} shows all of it)"
 
 
 def _one(outcome: Outcome, seen: Rehearsed) -> list[RenderableType]:

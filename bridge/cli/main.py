@@ -85,10 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """A text that the terminal's encoding lacks is escaped; a closed output takes everything and shows nothing."""
-    for name in ("stdout", "stderr"):
+    """A text that the terminal's encoding lacks is escaped; a closed output takes everything and shows nothing, and a
+    closed input is empty."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # as long as the process lives
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # as long as the process lives
     if isinstance(sys.stdout, TextIOWrapper):
         with suppress(OSError, ValueError):
             sys.stdout.reconfigure(errors="backslashreplace")

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bridge.cli.words import printable
+from bridge.core.errors import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ def show_parts(*parts: RenderableType) -> None:
     from bridge.cli.tables import print_all
 
     out = console()
-    with out.capture() as shown:  # written by us, so that a closed pipe ends this and every other output alike
+    with _pipe(), out.capture() as shown:  # written by us, so that a closed pipe ends this and every other output alike
         print_all(out, *parts)
     say("\n".join(line.rstrip() for line in shown.get().removesuffix("\n").split("\n")))
 
@@ -106,3 +107,5 @@ def _pipe() -> Iterator[None]:
         with suppress(OSError, ValueError):  # or the interpreter complains when it flushes at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(PIPE_CLOSED) from None
+    except OSError as error:
+        raise Refused(f"the answer can't be written: {error.strerror or error}") from error

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from bridge.cli.checking import shown_value
 from bridge.cli.endings import Unmet
+from bridge.cli.hiding import Hiding
 from bridge.cli.messages import exact
 from bridge.cli.output import say_json, show_parts, wants_json, width
 from bridge.cli.questions import reader_for
@@ -76,14 +77,15 @@ def _definition(reader: Reader, watcher: str) -> str | None:
 def recovered(run: RunView, config: Config, definition: str | None) -> Recovered:
     """`definition` is the one of the watcher that the store knows."""
     watcher = next((each for each in config.watchers if each.id == run.watcher), None)
-    params = exact(run.params)
+    params, hiding = exact(run.params), Hiding(config.secrets)
     if watcher is None:
         remark = f"this configuration has no watcher {run.watcher!r}: what it asked for is not known any more"
         return Recovered(run, tuple(_params(params, {}, "")), (), (remark,))
     written = watcher.written.get("params") or {}
     event = _event(params, written)
-    parts = () if watcher.trigger is not None else tuple(_part(node, event) for node in _held(watcher))
-    return Recovered(run, tuple(_params(params, written, "")), parts, tuple(_remarks(watcher, definition, parts)))
+    parts = () if watcher.trigger is not None else tuple(_part(node, event, hiding) for node in _held(watcher))
+    shown = tuple(_params(hiding.value(params), written, ""))
+    return Recovered(run, shown, parts, tuple(_remarks(watcher, definition, parts)))
 
 
 def _remarks(watcher: WatcherConfig, definition: str | None, parts: tuple[Part, ...]) -> Iterator[str]:
@@ -119,9 +121,9 @@ def _held(watcher: WatcherConfig) -> tuple[Expr, ...]:
     return condition.parts if isinstance(condition, AllOf) else (condition,)
 
 
-def _part(node: Expr, event: Mapping[Path, object]) -> Part:
+def _part(node: Expr, event: Mapping[Path, object], hiding: Hiding) -> Part:
     roots = _roots(node, event)
-    return Part(text_of_node(node), None if roots is None else trace(node, roots))
+    return Part(hiding.text(text_of_node(node)), None if roots is None else hiding.traced(trace(node, roots)))
 
 
 def _roots(node: Expr, event: Mapping[Path, object]) -> dict[str, object] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bridge.cli.checking import Failure, Result, check
 from bridge.cli.coverage import Coverage, Ledger
 from bridge.cli.expectations import Case, Cast, read_cases
+from bridge.cli.hiding import Hiding
 from bridge.cli.suites import Bundle, block_in, bundle_of, bundles_of, new_reading
 from bridge.config.model import Config
 from bridge.config.problems import ConfigError, Problem
@@ -24,10 +25,15 @@ class Scene:
 
     def __init__(self, config: Config, cases: Sequence[Case]) -> None:
         self.cases = cases
+        self._hiding = Hiding(config.secrets)
         self._stages = {name: Stage(config, stream) for name, stream in config.streams.items()}
         self._ledger = Ledger(
             {
-                name: [text_of_node(clause) for node in conditions_of(declared) for clause in clauses_of(node)]
+                name: [
+                    self._hiding.text(text_of_node(clause))
+                    for node in conditions_of(declared)
+                    for clause in clauses_of(node)
+                ]
                 for stage in self._stages.values()
                 for name, declared in stage.declared.items()
             }
@@ -48,7 +54,7 @@ class Scene:
         named = None if case.quiet else {each.watcher for each in case.expected}
         now = time.time() if case.now is None else case.now
         try:
-            seen = self._stages[case.stream].rehearse(case.sample, now, named)
+            seen = self._hiding.clauses(self._stages[case.stream].rehearse(case.sample, now, named))
         except NeedsSchema as error:
             sentence = (
                 f"the message names the schema {error.schema_id} of a registry, and `headrace test` asks none: give "
@@ -58,7 +64,7 @@ class Scene:
         for name, outcome in seen.outcomes.items():
             for asked in outcome.asked:
                 self._ledger.note(name, asked.condition, asked.reject)
-        return check(case, seen)
+        return check(case, seen, self._hiding)
 
 
 def scenes_of(paths: Sequence[Path] | None, default: Callable[[], Sequence[Path]]) -> list[Scene]:

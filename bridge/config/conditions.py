@@ -52,10 +52,12 @@ def read_when(node: Node, where: Where, reading: Reading, each: Values[str, obje
     except FilterError as error:
         for problem in error.problems:
             at = problem.at or 0
+            marked = woven.text[at : at + problem.width]
             is_masked = woven.is_secret or woven.holds_variable(at, problem.width)
             message, hint = problem.problem, problem.hint
             if is_masked:
                 message, hint = f"{reading.masked.get(where.path, 'a value')} does not fit here", ""
+            hint = reading.hint_with_item(hint, message, marked)
             reading.foreign(woven.place(at, problem.width), message, hint)
         return BAD
 

@@ -127,16 +127,16 @@ def _scalars(node: Node, path: KeyPath) -> Iterator[tuple[KeyPath, Scalar]]:
 
 def _report(problem: FilterProblem, node: Node, where: Where, reading: Reading) -> None:
     """The compiler quotes names and values: one that must not be shown is not let near it."""
-    place, is_secret = _place_of(problem, node, where)
+    place, is_secret, marked = _place_of(problem, node, where)
     if is_secret:
         reading.problem(place, f"the expression in {MASK} can't be used", "write ${event.field}, or $$ for a dollar")
     else:
-        reading.foreign(place, problem.problem, problem.hint)
+        reading.foreign(place, problem.problem, reading.hint_with_item(problem.hint, problem.problem, marked))
 
 
-def _place_of(problem: FilterProblem, node: Node, where: Where) -> tuple[Place, bool]:
-    """Where the path leads: to the value for an item or an offset in a text, else to the key. And whether what stands
-    there is a secret."""
+def _place_of(problem: FilterProblem, node: Node, where: Where) -> tuple[Place, bool, str]:
+    """Where the path leads: to the value for an item or an offset in a text, else to the key. Whether what stands
+    there is a secret, and the part of the text that is wrong."""
     place = where.owner
     for step in problem.path[1:]:
         if isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
@@ -148,8 +148,11 @@ def _place_of(problem: FilterProblem, node: Node, where: Where) -> tuple[Place, 
             node, place = entry.value, entry.key.place
             where = where.field(str(step), place)
         else:
-            return place, False
+            return place, False, ""
     if not isinstance(node, Scalar):
-        return place, False
+        return place, False, ""
     is_secret = is_hidden(node, where) and not is_only_a_reference(node.text)
-    return (place if problem.at is None else place_of_offset(node, problem.at, problem.width)), is_secret
+    if problem.at is None:
+        return place, is_secret, ""
+    marked = node.text[problem.at : problem.at + problem.width]
+    return place_of_offset(node, problem.at, problem.width), is_secret, marked

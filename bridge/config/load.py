@@ -74,7 +74,8 @@ class _Loader:
             return None
         configs = {name: stream for name, (stream, _) in streams.items()}
         warnings = self._warnings(watchers)
-        return Config(store, targets, configs, read, instance, self._files, warnings, reading.masked)
+        secrets = frozenset(reading.in_filters)
+        return Config(store, targets, configs, read, instance, self._files, warnings, reading.masked, secrets)
 
     def _known(self, streams: Mapping[str, tuple[StreamConfig, str]]) -> Known:
         sections, is_whole = self._document.sections, self._document.is_whole

@@ -189,7 +189,10 @@ class WatcherConfig(Struct, frozen=True):
 
 
 class Config(Struct, frozen=True):
-    """All of it. `masked` says, by path, what is shown instead of a value that must not be."""
+    """All of it. `masked` says, by path, what is shown instead of a value that must not be.
+
+    `secrets` are the texts among these that watchers hold: they must not be shown as a part of anything else either.
+    """
 
     store: StoreConfig
     targets: dict[str, TargetConfig]
@@ -199,6 +202,7 @@ class Config(Struct, frozen=True):
     files: tuple[str, ...]
     warnings: tuple[Problem, ...] = ()
     masked: dict[tuple[str | int, ...], str] = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return f"Config({', '.join(self.files)}: {len(self.streams)} streams, {len(self.watchers)} watchers)"

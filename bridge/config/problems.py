@@ -73,7 +73,7 @@ class Problems:
     """Gathers problems. The same one, met again through an alias, a default or `for_each`, is listed once."""
 
     def __init__(self) -> None:
-        self._problems: dict[Problem, None] = {}
+        self._problems: dict[tuple[str, int, int, str], Problem] = {}
         self._met = 0
         self.unlisted = 0
 
@@ -88,17 +88,18 @@ class Problems:
 
     def add(self, problem: Problem) -> None:
         self._met += 1
-        if problem in self._problems:
+        same = (problem.file, problem.line, problem.column, problem.message)
+        if same in self._problems:
             return
         if self.is_full:
             self.unlisted += 1
         else:
-            self._problems[problem] = None
+            self._problems[same] = problem
 
     def sorted(self, files: tuple[str, ...]) -> tuple[Problem, ...]:
         """By file in the order of `files` (others come first), then by place."""
         order = {file: number for number, file in enumerate(files)}
-        return tuple(sorted(self._problems, key=lambda p: (order.get(p.file, -1), p.file, p.line, p.column)))
+        return tuple(sorted(self._problems.values(), key=lambda p: (order.get(p.file, -1), p.file, p.line, p.column)))
 
 
 def _cells(text: str) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KeyPath = tuple[str | int, ...]
 
 _SHOWN: Final = 60
+_WITH_FILTERS: Final = (("assets",), ("defaults",))
 _SHORTEST_SCRUBBED: Final = 4  # masking every "1" of a foreign message would hide more than it protects
 
 
@@ -89,6 +90,10 @@ class Reading:
         self.variables = Variables(env, read_secret)
         self.masked: dict[KeyPath, str] = {}
         self._secrets: set[str] = set()
+        self.in_filters: set[str] = set()
+        """Secrets that watchers hold, whose filters people are told of."""
+        self.item: Place | None = None
+        """The item of `for_each` whose watcher is being read."""
 
     def blocks_with(self, name: str) -> list[str]:
         """The blocks anywhere in a configuration that have such a key."""
@@ -109,6 +114,16 @@ class Reading:
                 message, hint = message.replace(spelling, MASK), hint.replace(spelling, MASK)
         self.problem(place, message, hint)
 
+    def hint_with_item(self, hint: str, message: str, marked: str) -> str:
+        """The hint, and where the item of `for_each` is, if a problem of an expression may come from its values.
+
+        `marked` is the part of the expression that is wrong.
+        """
+        if self.item is None or not ("each." in message or "each" in marked):
+            return hint
+        place = f"`each` is the item at {self.item}"
+        return f"{hint}{' ' if hint.endswith('?') else '; '}{place}" if hint else place
+
     def fill(self, scalar: Scalar, where: Where) -> Filled | None:
         """The scalar after substitution; None with a problem where that is impossible."""
         if isinstance(scalar, Broken):
@@ -123,15 +138,17 @@ class Reading:
             self.problem(part_of(scalar.place, filled.part), message, filled.hint)
             return None
         if filled.origins:
-            self._hide(where.path, filled.text, f"{MASK} from {', '.join(filled.origins)}")
+            self._hide(where.path, (filled.text, *filled.values), f"{MASK} from {', '.join(filled.origins)}")
         elif is_secret and filled.text and not (filled.is_plain and kind_of(filled.text) in ("nothing", "bool")):
-            self._hide(where.path, filled.text, MASK)
+            self._hide(where.path, (filled.text,), MASK)
         return filled
 
-    def _hide(self, path: KeyPath, text: str, shown: str) -> None:
+    def _hide(self, path: KeyPath, texts: tuple[str, ...], shown: str) -> None:
         self.masked[path] = shown
-        if len(text) >= _SHORTEST_SCRUBBED:
-            self._secrets.add(text)
+        secrets = {text for text in texts if len(text) >= _SHORTEST_SCRUBBED}
+        self._secrets |= secrets
+        if path[:1] in _WITH_FILTERS:
+            self.in_filters |= secrets
 
     # Values without a type -------------------------------------------------------------------------------------------
 

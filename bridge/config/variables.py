@@ -36,11 +36,15 @@ _EACH_HINT: Final = "`each` is the item of a watcher with `for_each`: ${each.nam
 
 
 class Filled(NamedTuple):
-    """A scalar after substitution. `origins` is what came in, like `${PORT}`; empty where nothing did."""
+    """A scalar after substitution. `origins` is what came in, like `${PORT}`; empty where nothing did.
+
+    `values` is what each of them gave.
+    """
 
     text: str
     is_plain: bool
     origins: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
 
 class Unfilled(NamedTuple):
@@ -79,6 +83,7 @@ class Variables:
             return Filled(scalar.text, scalar.is_plain)
         parts: list[str] = []
         origins: list[str] = []
+        values: list[str] = []
         end = 0
         for found in _DOLLAR.finditer(scalar.text):
             parts.append(scalar.text[end : found.start()])
@@ -92,9 +97,10 @@ class Variables:
             if isinstance(value, Unfilled):
                 return value._replace(part=found[0])
             parts.append(value)
+            values.append(value)
             origins.append(_origin(found[1]))
         parts.append(scalar.text[end:])
-        return Filled("".join(parts), scalar.is_plain and not origins, tuple(origins))
+        return Filled("".join(parts), scalar.is_plain and not origins, tuple(origins), tuple(values))
 
     def _value(self, inside: str, closed: str, folder: Path) -> str | Unfilled:
         if not closed:

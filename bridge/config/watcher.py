@@ -175,12 +175,14 @@ class Watcher:
             return None
         identity = self.good.get("id") or (f"{asset}.{name}" if name else asset)
         if name is not None and name in names:
-            message = f"{shown(asset)} has two watchers called `{shown(name)}`: the first is at {names[name]}"
+            called = self._called("name", name)
+            message = f"{shown(asset)} has two watchers called {called}: the first is at {names[name]}"
             self._reading.problem(self._entries["name"].value.place, message, "give it a name of its own")
             return None
         place = self._place_of_identity()
         if identity in ids:
-            message = f"the id `{shown(identity)}` is taken by the watcher at {ids[identity]}"
+            called = self._called("id" if self.good.get("id") else "name", identity)
+            message = f"the id {called} is taken by the watcher at {ids[identity]}"
             self._reading.problem(place, message, "set an `id` that no other watcher of any asset has")
             return None
         ids[identity] = place
@@ -200,6 +202,10 @@ class Watcher:
         )
         return False
 
+    def _called(self, key: str, text: str) -> str:
+        """A name as it may be shown."""
+        return self._reading.masked.get((*self._where.path, key)) or f"`{shown(text)}`"
+
     def _place_of_identity(self) -> Place:
         for key in ("id", "name"):
             if key in self._entries:
@@ -211,6 +217,7 @@ class Watcher:
     def _parts(self) -> dict[str, Any] | None:
         """Conditions, `kwargs` and plans; None where anything is wrong with them."""
         before = len(self._reading.problems)
+        self._reading.item = None if self._given.item is None else self._given.item.place
         each = self._each()
         if len(self._reading.problems) > before:
             return None  # what comes of values that can't be had is nobody's business

@@ -358,3 +358,11 @@ async def test_an_unknown_run_is_refused(headrace: Any, home: Any, run_row: Any)
     said = headrace("explain", "--run", "nothing")
     assert said.code == 1
     assert "there is no run 'nothing'" in said.err
+
+
+def test_a_table_shows_the_beginning_of_long_params(headrace, monkeypatch):
+    body = json.dumps({**BIG, "order_id": "x" * 50_000}).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body)))
+    said = headrace("explain", "--output", "table")
+    assert "… (--watcher big shows all of it)" in said.out
+    assert len(said.out) < 2_000

@@ -237,3 +237,19 @@ def test_a_closed_output_is_no_error() -> None:
     script = f"{sys.executable} -m bridge.cli.main version >&-"
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_input_is_an_empty_message(home: Any) -> None:
+    script = f"{sys.executable} -m bridge.cli.main explain --output table <&-"
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=30, cwd=home.folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the body is empty" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_full_disk_is_no_defect(home: Any, form: str) -> None:
+    script = f"{sys.executable} -m bridge.cli.main show --output {form} >/dev/full"
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=30, cwd=home.folder)
+    assert done.returncode == endings.ENVIRONMENT
+    assert done.stderr == "headrace: the answer can't be written: No space left on device\n"

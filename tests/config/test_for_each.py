@@ -335,3 +335,19 @@ def test_ten_thousand_watchers_load_in_seconds(load_text, good):
     started = time.process_time()
     assert len(load_text(text).watchers) == 10_000
     assert time.process_time() - started < 60  # about 5 s of CPU, most of it the parser's
+
+
+def test_a_value_that_does_not_fit_an_expression_is_told_with_its_item(problem_of, good):
+    items = "[" + ", ".join(f"{{n: w{n}, least: {'[oops]' if n == 7 else n}}}" for n in range(12)) + "]"
+    text = each(good, "when: event.amount >= each.least", items=items, name="${each.n}")
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if "for_each" in line)
+    column = text.splitlines()[line - 1].index("{n: w7") + 1
+    told = problem_of(text)
+    assert "`each.least` is a list, which has no order" in told
+    assert f"`each` is the item at c.yaml:{line}:{column}" in told
+
+
+def test_an_expression_that_fits_no_item_is_told_once(problem_of, good):
+    items = "[" + ", ".join(f"{{n: w{n}, least: [oops]}}" for n in range(12)) + "]"
+    told = problem_of(each(good, "when: event.amount >= each.least", items=items, name="${each.n}"))
+    assert told.count("`each` is the item at") == 1

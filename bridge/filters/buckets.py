@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from bridge.filters.compiled import Condition, Fields
 from bridge.filters.keys import Threshold
+from bridge.filters.projection import Projection
 from bridge.filters.watch import Watch
 from bridge.language.ir import AllOf, Expr, Path
 from bridge.language.values import Truth
@@ -72,14 +73,15 @@ class Ladder:
     is missing the answer of all is the same, and is counted here until somebody asks.
     """
 
-    __slots__ = ("_errors", "_is_low", "_limits", "_missing", "_read", "steps")
+    __slots__ = ("_errors", "_is_low", "_lacks", "_limits", "_missing", "_read", "steps")
 
-    def __init__(self, path: Path, op: str, read: Callable[[Struct], Any]) -> None:
+    def __init__(self, path: Path, op: str, projection: Projection) -> None:
         self.steps: list[Step] = []
         self._missing = self._errors = 0
         self._limits: list[int | float] = []
         self._is_low = op in (">", ">=")
-        self._read = read
+        self._read = projection.getter(path)
+        self._lacks = projection.lacks(path)
 
     def add(self, step: Step) -> None:
         self.settle()
@@ -97,11 +99,12 @@ class Ladder:
         try:
             value = self._read(fields)
         except AttributeError:
-            value = None
-        if value is None:
             self._missing += 1
             return ()
         if value.__class__ not in (int, float):
+            if self._lacks(value):
+                self._missing += 1
+                return ()
             self._errors += 1
             return [step for step in self.steps if step.watch.is_rejecting]
         if self._is_low:
@@ -146,11 +149,12 @@ class Bucket(list[Candidate]):
         for ladder in self.ladders.values():
             yield from (step.watch for step in ladder.steps)
 
-    def add(self, candidate: Candidate, getter: Callable[[Path], Callable[[Struct], Any]]) -> None:
+    def add(self, candidate: Candidate, projection: Projection) -> None:
         if not isinstance(candidate, Step):
-            if len(self) and self[-1].watch is candidate.watch:  # two alternatives with one key
-                candidate = candidate if candidate.rest is None else self.pop()
-            self.append(candidate)
+            if len(self) == 0 or self[-1].watch is not candidate.watch:
+                self.append(candidate)
+            elif candidate.rest is None:  # two alternatives with one key: what holds for sure need not be asked
+                self[-1] = candidate
             return
         form = (candidate.threshold.path, candidate.threshold.op)
         if form in self.ladders:
@@ -158,10 +162,10 @@ class Bucket(list[Candidate]):
             return
         self.append(candidate)
         if len(self) >= LADDER_FROM and sum(_form(c) == form for c in self) >= LADDER_FROM:
-            self._raise_ladder(form, getter(form[0]))
+            self._raise_ladder(form, projection)
 
-    def _raise_ladder(self, form: tuple[Path, str], read: Callable[[Struct], Any]) -> None:
-        ladder = Ladder(*form, read)
+    def _raise_ladder(self, form: tuple[Path, str], projection: Projection) -> None:
+        ladder = Ladder(*form, projection)
         self.ladders = {**self.ladders, form: ladder}
         rest: list[Candidate] = []
         for candidate in self:

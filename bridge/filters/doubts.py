@@ -6,9 +6,12 @@ None of them matches, and yet each wants to have it counted. Where they are many
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from bridge.filters.watch import Watch
+
+MOST_WAYS: Final = 8
+"""Ways of a table to be doubtful whose watchers are kept."""
 
 
 class Doubt:
@@ -24,6 +27,11 @@ class Doubt:
         self.rejecting: dict[Watch, None] = {}  # those of them that want to know of every error
         self._missing = self._errors = 0
         self._last_error = ""
+
+    def add(self, watch: Watch) -> None:
+        self.watches[watch] = None
+        if watch.is_rejecting:
+            self.rejecting[watch] = None
 
     def count(self, error: str | None) -> None:
         """One more event: an error in words, or None where a field is just missing."""
@@ -45,33 +53,65 @@ class Doubt:
         self._missing = self._errors = 0
 
 
+class _Passing(Doubt):
+    """One that nobody keeps: what is counted is shared out at once."""
+
+    __slots__ = ()
+
+    def count(self, error: str | None) -> None:
+        super().count(error)
+        self.settle()
+
+
 class Doubts:
-    """The doubtful watchers of a table, by which parts of the key are as expected and what they are."""
+    """The doubtful watchers of a table, by which parts of the key are as expected and what they are.
+
+    Of k fields any may be missing, in 2^k ways, and each way takes as much room as the table. So only the first few
+    ways that occur are kept; for others those are found, at each event, that are listed under all of its parts.
+    """
 
     def __init__(self) -> None:
         self._by_parts: dict[tuple[int, ...], dict[Any, Doubt]] = {}
+        self._listed: dict[tuple[int, Any], dict[Watch, None]] | None = None  # by part and what that is
 
     def find(self, parts: tuple[int, ...], key: Any, entries: Iterable[tuple[Any, Watch]]) -> Doubt | None:
-        """`entries` are all keys with their watchers: read once for each combination of parts that occurs."""
+        """`entries` are all keys with their watchers: read once for each of the ways that are kept."""
         table = self._by_parts.get(parts)
         if table is None:
+            if parts and len(self._by_parts) >= MOST_WAYS:
+                return self._found(parts, key, entries)
             table = self._by_parts[parts] = {}
             for whole, watch in entries:
                 _put(table, parts, whole, watch)
         return table.get(tuple(key[part] for part in parts))
 
-    def add(self, keys: Iterable[Any], watch: Watch) -> None:
-        for parts, table in self._by_parts.items():
-            for key in keys:
-                _put(table, parts, key, watch)
+    def _found(self, parts: tuple[int, ...], key: Any, entries: Iterable[tuple[Any, Watch]]) -> Doubt:
+        if self._listed is None:
+            self._listed = {}
+            for whole, watch in entries:
+                _list(self._listed, whole, watch)
+        fewest, *others = sorted((self._listed.get((part, key[part]), {}) for part in parts), key=len)
+        doubt = _Passing()
+        for watch in fewest:
+            if all(watch in other for other in others):
+                doubt.add(watch)
+        return doubt
 
-    def remove(self, watch: Watch) -> None:
-        for table in self._by_parts.values():
-            for doubt in table.values():
-                if watch in doubt.watches:
-                    doubt.settle()
-                    del doubt.watches[watch]
-                    doubt.rejecting.pop(watch, None)
+    def add(self, keys: Iterable[Any], watch: Watch) -> None:
+        for key in keys:
+            for parts, table in self._by_parts.items():
+                _put(table, parts, key, watch)
+            if self._listed is not None:
+                _list(self._listed, key, watch)
+
+    def remove(self, keys: Iterable[Any], watch: Watch) -> None:
+        """`keys` are those that it was added with; all of them go."""
+        for key in keys:
+            for parts, table in self._by_parts.items():
+                _take(table, tuple(key[part] for part in parts), watch)
+            if self._listed is not None:
+                for place in enumerate(key):
+                    _strike(self._listed, place, watch)
 
     def settle(self) -> None:
         for table in self._by_parts.values():
@@ -82,6 +122,27 @@ class Doubts:
 def _put(table: dict[Any, Doubt], parts: tuple[int, ...], key: Any, watch: Watch) -> None:
     doubt = table.setdefault(tuple(key[part] for part in parts), Doubt())
     doubt.settle()
-    doubt.watches[watch] = None
-    if watch.is_rejecting:
-        doubt.rejecting[watch] = None
+    doubt.add(watch)
+
+
+def _take(table: dict[Any, Doubt], known: tuple[Any, ...], watch: Watch) -> None:
+    doubt = table.get(known)
+    if doubt is not None and watch in doubt.watches:
+        doubt.settle()
+        del doubt.watches[watch]
+        doubt.rejecting.pop(watch, None)
+        if not doubt.watches:
+            del table[known]
+
+
+def _list(listed: dict[tuple[int, Any], dict[Watch, None]], key: Any, watch: Watch) -> None:
+    for place in enumerate(key):
+        listed.setdefault(place, {})[watch] = None
+
+
+def _strike(listed: dict[tuple[int, Any], dict[Watch, None]], place: tuple[int, Any], watch: Watch) -> None:
+    watches = listed.get(place)
+    if watches is not None:
+        watches.pop(watch, None)
+        if not watches:
+            del listed[place]

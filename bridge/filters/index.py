@@ -8,7 +8,7 @@ right (fractions) is asked again of the few that a look-up finds.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -98,17 +98,20 @@ class Index:
         for table in self._tables.values():
             table.settle()
 
-    def candidates(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> Found:
+    def candidates(
+        self, poll: Sequence[Struct], loose: Sequence[int], views: Views, faults: Container[int] = ()
+    ) -> Found:
         """The watchers that match if what is left of their conditions holds, in their order.
 
-        `loose` are the events whose fields are not of the kinds that the projection promises.
+        `loose` are the events whose fields are not of the kinds that the projection promises, `faults` those that
+        nobody can read: of them nothing is counted.
         """
         found: dict[int, Candidates] = {}
         doubtful: dict[int, list[Table]] = {}
         if self._every:
             found = dict.fromkeys(range(len(poll)), self._every)
         if not self._always.is_empty:
-            more = self._asked_always(poll)
+            more = self._asked_always(poll, faults)
             found = _merged(found, more) if found else more
         for table in self._tables.values():
             hits, in_doubt = table.look_up(poll, loose, views)
@@ -117,18 +120,19 @@ class Index:
             if not any(hits):
                 continue
             mine = {
-                index: bucket.of(poll[index]) if bucket.ladders else bucket
+                index: bucket.of(poll[index]) if bucket.ladders and index not in faults else bucket
                 for index, bucket in enumerate(hits)
                 if bucket is not None
             }
             found = _merged(found, mine) if found else mine
         return Found(found, doubtful)
 
-    def _asked_always(self, poll: Sequence[Struct]) -> dict[int, Candidates]:
+    def _asked_always(self, poll: Sequence[Struct], faults: Container[int]) -> dict[int, Candidates]:
         """Of the watchers that have no key, those that don't say no: one loop over the poll for each."""
         more: dict[int, Candidates] = {}
         if self._always.ladders:
-            more = {i: reached for i, fields in enumerate(poll) if (reached := self._always.reached(fields))}
+            reached = self._always.reached
+            more = {i: steps for i, fields in enumerate(poll) if i not in faults and (steps := reached(fields))}
         asked: defaultdict[int, list[Candidate]] = defaultdict(list)
         for candidate in self._always:
             for index in candidate.condition(self.projection).open(poll):
@@ -169,7 +173,7 @@ class Index:
         else:
             if candidate.rest is None:
                 candidate = Candidate(watch, watch.condition)
-            self._always.add(candidate, self.projection.getter)
+            self._always.add(candidate, self.projection)
         if candidate.rest is not None:
             self._asking[watch] += 1
 

@@ -41,14 +41,14 @@ def _reader(*attributes: str) -> Callable[[Struct], Any]:
 class _Node:
     """A field that is asked for, with the fields below it."""
 
-    __slots__ = ("below", "blank", "number", "numbers", "uses")
+    __slots__ = ("below", "blanks", "number", "numbers", "uses")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.numbers = 0  # given out to fields below, for ever
         self.below: dict[str, _Node] = {}
         self.uses: Counter[Use] = Counter()
-        self.blank: Struct | None = None
+        self.blanks: dict[bool, Struct] = {}  # what stands for the field where it is missing, and has fields below it
 
     def child(self, name: str) -> _Node:
         node = self.below.get(name)
@@ -66,8 +66,7 @@ class _Node:
             return (Any if loose else self.type), None
         struct = self.struct(loose=loose)
         blank = struct()
-        if not loose:
-            self.blank = blank
+        self.blanks[loose] = blank
         return struct | str | int | float | bool | None | list[Any], blank
 
     @property
@@ -147,6 +146,12 @@ class Projection:
     def getter(self, *paths: Path) -> Callable[[Struct], Any]:
         """Reads one field, or a tuple of several."""
         return _reader(*map(self._attribute, paths))
+
+    def lacks(self, path: Path) -> Callable[[object], bool]:
+        """Whether what a getter has read means that the field is missing."""
+        node = self._find(path)
+        assert node is not None, "a field is used before it is read"
+        return lambda value: value is None or any(value is blank for blank in node.blanks.values())
 
     def phrase(self, path: Path) -> tuple[str, tuple[str, ...]] | None:
         """See `compiled.Fields`. A field that has fields below it is no value here."""

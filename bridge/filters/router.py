@@ -147,7 +147,7 @@ class FilterRouter:
         fields = self._read(events.texts, faults, loose) if whole is None else whole
         views = Views(events, poll, context)
         refusals: Refusals = {}
-        matches = self._confirmed(self._index.candidates(fields, loose, views), fields, faults, views, refusals)
+        matches = self._confirmed(self._index.candidates(fields, loose, views, faults), fields, faults, views, refusals)
         if matches or refusals:
             self._check(matches, refusals, events.texts, faults, is_decoded=whole is not None)
         self._is_hot = 2 * len(matches) > len(events.texts) and not self._strict and self._index.reads_fields
@@ -162,7 +162,7 @@ class FilterRouter:
         loose: list[int] = []
         fields = self._read(events.texts, events.faults, loose)
         views = Views(events, poll, context)
-        found = self._index.candidates(fields, loose, views)
+        found = self._index.candidates(fields, loose, views, events.faults)
         return self._confirmed(found, fields, events.faults, views, {})
 
     def _read_whole(self, texts: Sequence[bytes]) -> Sequence[Struct] | None:

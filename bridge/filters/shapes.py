@@ -69,7 +69,7 @@ class _Keyed(ABC):
         """The watchers that a doubtful event may concern; whether a field is of another kind, and not just missing."""
 
     def _put(self, key: Any, candidate: Candidate) -> None:
-        self._table.setdefault(key, Bucket()).add(candidate, self._projection.getter)
+        self._table.setdefault(key, Bucket()).add(candidate, self._projection)
 
     def _drop(self, key: Any, watch: Watch) -> None:
         bucket = self._table.get(key)
@@ -109,9 +109,10 @@ class Shape(_Keyed):
         self._doubts.add(keys, candidate.watch)
 
     def remove(self, values: Sequence[Sequence[Any]], watch: Watch) -> None:
-        for key in product(*values):
+        keys = list(dict.fromkeys(product(*values)))
+        for key in keys:
             self._drop(key[0] if self._is_single else key, watch)
-        self._doubts.remove(watch)
+        self._doubts.remove(keys, watch)
 
     def look_up(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> tuple[Hits, list[int]]:
         try:
@@ -190,7 +191,7 @@ class _OneText(_Keyed):
     def remove(self, texts: Iterable[str], watch: Watch) -> None:
         for text in texts:
             self._drop(text, watch)
-        self._doubts.remove(watch)
+            self._doubts.remove([(text,)], watch)
 
     def look_up(self, poll: Sequence[Struct], loose: Sequence[int], views: Views) -> tuple[Hits, list[int]]:
         get, value_of = self._table.get, self._value_of

@@ -10,7 +10,7 @@ in `calls.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -256,7 +256,28 @@ def contained(value: Value, container: Value, meter: Meter | None = None) -> Tru
         )
     if not isinstance(container, list | tuple):
         return Fail(f"`in` takes a list or an object, not {KINDS[kind_of(container)]}")
-    return _one_of_items(value, container, meter or _fresh_meter())
+    meter = meter or _fresh_meter()
+    kind = _KIND_OF.get(type(value))
+    return (_scalar_of_items if kind in _SCALAR else _one_of_items)(value, container, meter)
+
+
+def _scalar_of_items(value: Value, items: Sequence[Value], meter: Meter) -> Truth:
+    """The same as below: of a scalar, which Python finds a hundred times faster among those of its kind."""
+    kind = _KIND_OF.get(type(value))
+    alike = {type_ for type_ in set(map(type, items)) if _KIND_OF.get(type_) == kind}
+    comparable = [item for item in items if type(item) in alike]
+    is_there = value in comparable
+    meter.left -= _place(value, items, alike) + 1 if is_there else len(items)
+    if meter.left < 0:
+        return meter.spent
+    if comparable:
+        return is_there
+    other = next((item for item in items if item is not None), None)
+    return _mismatch(value, other) if other is not None else None if items else False
+
+
+def _place(value: Value, items: Sequence[Value], alike: Container[type]) -> int:
+    return next(place for place, item in enumerate(items) if type(item) in alike and item == value)
 
 
 def _one_of_items(value: Value, items: Sequence[Value], meter: Meter) -> Truth:

@@ -15,6 +15,7 @@ import msgspec
 from bridge.decode.json import MAX_DEPTH
 from bridge.language.errors import FilterError, FilterProblem, ParamError
 from bridge.language.ir import ROOTS, Const, Each, Expr, ListOf
+from bridge.language.numbers import MOST_DIGITS
 from bridge.language.reading.parse import parse_expression
 from bridge.language.uses import roots_of
 from bridge.language.view import View
@@ -29,6 +30,7 @@ LONGEST_KEY: Final = 1024
 _ALL_ROOTS: Final = (*ROOTS, "attributes", "properties", TRIGGER, "each")
 _LISTS: Final = ("map", "filter")
 _LONGEST_NAME: Final = 100
+_BEYOND: Final = 10**MOST_DIGITS
 
 Steps = tuple[str | int, ...]
 Constants = Mapping[str, object] | None
@@ -157,6 +159,12 @@ class _Compiler:
             yield b"]"
         elif value is not None and not isinstance(value, (bool, int, float)):
             self.note(path, f"a {type(value).__name__} is no JSON value", "write it as a text, in quotes")
+        elif isinstance(value, int) and abs(value) >= _BEYOND:
+            self.note(
+                path,
+                f"a number of more than {MOST_DIGITS:,} digits, which no reader takes",
+                "write it as a text, in quotes",
+            )
         elif isinstance(value, float) and not math.isfinite(value):
             self.note(path, f"no JSON number is {value}", "write a finite number")
         else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +110,61 @@ def test_one_of_many_that_wants_to_know_of_errors_gets_its_dead_letter() -> None
     assert {o.errors for o in of.outcomes().values()} == {1}
 
 
+def thresholds(count: int, also: str = "") -> list[Declared]:
+    """Enough watchers of one field that they are kept in order of their limits."""
+    return [watcher(f"event.a > {n}{also}", name=f"w{n}") for n in range(count)]
+
+
+@pytest.mark.parametrize("also", ["", ' && key == "k"'])
+def test_of_an_event_that_nobody_can_read_nothing_is_counted(also: str) -> None:
+    of = router(*thresholds(20, also))
+    routed = route(of, {"a": -1}, b'{"a": 1,}', b"", describe=meta(key=b"k"))
+    assert list(routed.faults) == [1, 2]
+    assert of.outcomes() == {}
+
+
+def test_a_field_that_is_missing_is_no_error_where_others_ask_for_what_is_below_it() -> None:
+    of = router(*thresholds(20), watcher('event.a.b == "x"'))
+    route(of, {}, [], {"a": {"b": "y"}})
+    assert {(o.missing, o.errors) for name, o in of.outcomes().items() if name != "w"} == {(2, 1)}
+
+
+WIDE = tuple(f"f{n}" for n in range(6))
+
+
+def wide(name: str, values: tuple[str, ...], on_error: str = "no_match") -> Declared:
+    parts = (f'event.{field} == "{value}"' for field, value in zip(WIDE, values, strict=True))
+    return watcher(" && ".join(parts), name=name, on_error=on_error)
+
+
+@pytest.mark.parametrize("count", [2, 100])
+def test_every_way_to_lack_fields_is_counted_for_those_that_the_rest_fits(count: int) -> None:
+    of = router(*(wide(f"w{n}", ("x",) * 6) for n in range(count)), wide("other", ("y",) * 6, "reject"))
+    of.add(wide("gone", ("x",) * 6))
+    for there in itertools.product((False, True), repeat=6):
+        route(of, {field: "x" for field, is_there in zip(WIDE, there, strict=True) if is_there})
+    of.remove("gone")
+    route(of, {"f0": "x", "f1": "x", "f3": 5})
+    outcomes = of.outcomes()
+    assert {outcomes[f"w{n}"].missing for n in range(count)} == {63}
+    assert {outcomes[f"w{n}"].errors for n in range(count)} == {1}
+    assert (outcomes["gone"].missing, outcomes["gone"].errors) == (63, 0)
+    assert (outcomes["other"].missing, outcomes["other"].errors) == (1, 0)
+
+
+def test_the_ways_to_lack_fields_take_no_more_room_than_a_few() -> None:
+    of = router(*(wide(f"w{n}", tuple(f"{n}{field}" for field in WIDE)) for n in range(200)))
+    polls = [{field: f"7{field}" for n, field in enumerate(WIDE) if way >> n & 1} for way in range(1, 63)]
+    for event in polls[:20]:
+        route(of, event)
+    tracemalloc.start()
+    for event in polls[20:]:
+        route(of, event)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 200_000
+
+
 def test_what_was_counted_stays_when_a_watcher_is_disabled_and_enabled() -> None:
     of = router(watcher('event.a == "x"'))
     route(of, {"a": "x"}, {})
@@ -123,6 +180,20 @@ def test_a_router_is_heavy_while_some_watcher_walks_a_list() -> None:
     assert of.is_heavy
     of.disable("walks")
     assert not of.is_heavy
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        'event.a == "x" || event.a == "x"',
+        'event.a == "x" || (event.a == "x" && event.b > 0)',
+        '(event.a == "x" && event.b > 0) || event.a == "x"',
+        'meta.stream == "orders" || meta.stream == "orders"',
+        'event.a.startsWith("x") || event.a.startsWith("x")',
+    ],
+)
+def test_a_watcher_whose_alternatives_have_one_key_runs_once(when: str) -> None:
+    assert isinstance(only(route(router(watcher(when)), {"a": "x", "b": 1})), Run)
 
 
 # Reject --------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal as D
 from itertools import product
 from typing import Any
@@ -269,6 +270,17 @@ def test_any_of_is_an_error_only_where_nothing_is_of_its_kind(value: Any) -> Non
 def test_in_a_list_or_an_object(value: Any, container: Any, outcome: Any) -> None:
     assert contained(value, container) is outcome
     assert call("in", (value, container)) is outcome
+
+
+@pytest.mark.parametrize(("value", "item"), [("vip", 1), ("vip", "a"), (1, "1"), (1, 2), (D("0.1"), 1), (1, True)])
+def test_in_is_quick_for_as_long_a_list_as_an_event_can_hold(value: Any, item: Any) -> None:
+    items = [item] * 200_000
+    began = time.process_time()
+    for _ in range(5):
+        assert contained(value, items) is not True
+    assert time.process_time() - began < 1
+    assert contained(value, [*items, value]) is True
+    assert failed(contained(value, [item] * 250_001)) == "more than 250,000 items to compare"
 
 
 def test_in_is_an_error_where_it_can_not_be_meant() -> None:

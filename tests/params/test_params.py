@@ -25,6 +25,13 @@ def problems_of(params: object, roots: tuple[str, ...] = ROOTS) -> tuple[FilterP
     return caught.value.problems
 
 
+def test_a_number_that_no_reader_takes_is_refused_at_start() -> None:
+    (problem,) = problems_of({"order": {"n": 10**4300}})
+    assert problem.path == ("params", "order", "n")
+    assert "more than 4,300 digits" in problem.problem
+    assert compile_params({"n": -(10**4300 - 1)}).constant == b'{"n":-' + b"9" * 4300 + b"}"
+
+
 def problem_of(text: str, roots: tuple[str, ...] = ROOTS) -> FilterProblem:
     (problem,) = problems_of({"x": text}, roots)
     assert problem.path == ("params", "x")

@@ -20,6 +20,8 @@ from bridge.decode.text import fault, written
 _SINGLE_OBJECT: Final = b"\xc3\x01"
 _FINGERPRINT_END: Final = 10
 _ID_END: Final = 5
+_LARGEST_ID: Final = 2**31 - 1
+"""Ids are signed. To a larger one a registry gives no answer that decides, and its stream would wait for ever."""
 
 
 class SingleObject:
@@ -57,7 +59,7 @@ class Registered:
     def needs(self, body: bytes) -> int | None:
         """The id of the schema that wrote the body, if it has not been learned; None too for what is not framed."""
         schema_id = _id_of(body)
-        return None if schema_id in self._known else schema_id
+        return None if schema_id is None or schema_id in self._known or schema_id > _LARGEST_ID else schema_id
 
     def learn(self, schema_id: int, schema: str | None, why: str = "") -> None:
         """The schema of an id. None: there is none now, or, with `why`, one that can never be used. Never raises."""
@@ -80,6 +82,8 @@ class Registered:
             raise fault(
                 "framing", f"framed Avro begins with the magic byte 0x00 and the id of a schema, this with {seen}"
             )
+        if schema_id > _LARGEST_ID:
+            raise fault("framing", f"no schema has the id {schema_id}: the largest is {_LARGEST_ID}")
         read = self._known.get(schema_id)
         if read is None:
             raise fault("framing", f"the registry knows no schema with the id {schema_id}")

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bridge.decode.json import decode_whole, strip_bom
-from bridge.decode.text import fault, read_text, written
+from bridge.decode.text import TWO_MARKS, fault, read_text, written
 
 Headers = Sequence[tuple[str, bytes | None]]
 """As brokers give them: names may repeat, and differ in case; a value may be null."""
@@ -139,9 +139,9 @@ def _json(body: bytes) -> bytes:
     text = strip_bom(body)
     try:
         _well_formed(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        decode_whole(text)  # says why
-        raise
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        decode_whole(text)  # says why, and passes over one mark
+        raise fault("malformed", TWO_MARKS) from error
     return text
 
 

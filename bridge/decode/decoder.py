@@ -56,10 +56,14 @@ class Teachable(Protocol):
 
 
 class Decoder:
-    """What `decoding` declares. `uses_headers`: whether `events` looks at its headers."""
+    """What `decoding` declares.
+
+    `uses_headers`: whether `events` looks at its headers. `unpacks`: whether a small body may become one of `max_body`.
+    """
 
     def __init__(self, decoding: Decoding, read: Reader, *, max_body: int, schemas: Teachable | None = None) -> None:
         self.uses_headers = decoding.format == "cloudevents"
+        self.unpacks = "gzip" in decoding.wrappers
         self._envelopes = decoding.unwrap
         self._wrappers = decoding.wrappers
         self._strict = decoding.strict

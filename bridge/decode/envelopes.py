@@ -6,7 +6,6 @@ delivers raw, and JSON of the user's own that happens to have a field called `Me
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
@@ -14,15 +13,16 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from bridge.decode.json import DecodeFault, decode_whole, strip_bom
+from bridge.decode.json import DecodeFault, decimal_of, decode_whole, strip_bom
 from bridge.decode.options import Envelope
 from bridge.decode.text import fault
+from bridge.decode.wrappers import strictly
 
 TEST_EVENT: Final = "test event"
 
 _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _items = msgspec.json.Decoder(list[Raw]).decode
-_exactly = msgspec.json.Decoder(float_hook=Decimal).decode
+_exactly = msgspec.json.Decoder(float_hook=decimal_of).decode
 
 Attributes = Mapping[str, object]
 
@@ -102,7 +102,7 @@ def _list(value: str) -> list[object]:
 
 
 def _binary(value: str) -> bytes:
-    return binascii.a2b_base64(value.encode(), strict_mode=True)
+    return strictly(value.encode())
 
 
 _TYPES: Final[Mapping[str, Callable[[str], object]]] = {"Number": _number, "Binary": _binary, "String.Array": _list}

@@ -7,6 +7,7 @@ scalars of proto3, lists, maps) are always there, those with presence only where
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from math import isfinite
 from typing import Any, Final
 
@@ -42,13 +43,21 @@ class _Plan(Struct, frozen=True):
     cost: int
 
 
+class _Room(Struct):
+    """What is left of the bytes of JSON that the message being printed may make."""
+
+    left: int
+
+
+_room: ContextVar[_Room] = ContextVar("headrace_protobuf_room")  # the threads of a stream print at the same time
+
+
 class Printer:
-    """Messages as dicts, lists, texts, numbers and bytes. One message at a time."""
+    """Messages as dicts, lists, texts, numbers and bytes."""
 
     def __init__(self, pool: DescriptorPool) -> None:
         self._pool = pool
         self._plans: dict[str, _Plan] = {}
-        self._left = 0
         self._known: dict[str, Convert] = {
             "google.protobuf.Timestamp": _timestamp,
             "google.protobuf.Duration": _duration,
@@ -61,7 +70,7 @@ class Printer:
 
     def value_of(self, message: Message, most: int) -> object:
         """The message as JSON has it. Raises DecodeFault, `too_big` where defaults alone would make `most` bytes."""
-        self._left = most
+        _room.set(_Room(most))
         return self._convert(message)
 
     def _convert(self, message: Any) -> object:
@@ -81,8 +90,9 @@ class Printer:
         plan = self._plans.get(descriptor.full_name)
         if plan is None:
             plan = self._plans[descriptor.full_name] = self._plan_of(descriptor)
-        self._left -= plan.cost
-        if self._left < 0:
+        room = _room.get()
+        room.left -= plan.cost
+        if room.left < 0:
             raise fault(
                 "too_big", "as JSON it is many times as big as `max_body`: very many messages, mostly of defaults"
             )

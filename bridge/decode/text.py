@@ -15,6 +15,8 @@ from bridge.decode.json import DecodeFault, decode_whole, strip_bom
 GROWTH: Final = 4
 """How many times `max_body` the text of an event may have: binary bodies grow as JSON, and some could without end."""
 
+TWO_MARKS: Final = "not JSON: there are two byte order marks"
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _pack = struct.Struct("<f").pack
@@ -48,10 +50,12 @@ def written(value: object) -> bytes:
 
 
 def checked(text: bytes, max_body: int, *, strict: bool = False) -> bytes:
-    """The text, proved to be strict JSON and not past all bounds. Raises DecodeFault."""
+    """The text, proved to be strict JSON, not past all bounds, and without a byte order mark. Raises DecodeFault."""
     if len(text) > GROWTH * max_body:
         size = format_size(max_body)
         raise fault("too_big", f"{len(text)} bytes as JSON, more than {GROWTH} times `max_body`, which is {size}")
+    if strip_bom(text) is not text:
+        raise fault("malformed", TWO_MARKS)
     decode_whole(text, strict=strict)
     return text
 

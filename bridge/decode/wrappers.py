@@ -22,10 +22,20 @@ def unwrap(body: bytes, wrapper: Wrapper, max_body: int) -> bytes:
 
 def unbase64(body: bytes) -> bytes:
     """The standard alphabet of RFC 4648, padded, in one piece; white space may follow. Raises DecodeFault."""
+    text = body.rstrip(b" \t\r\n")
     try:
-        return binascii.a2b_base64(body.rstrip(b" \t\r\n"), strict_mode=True)
+        return strictly(text)
     except binascii.Error as error:
         raise fault("encoding", f"not base64, which the stream declares: {error}") from error
+
+
+def strictly(text: bytes) -> bytes:
+    """base64 by its grammar. Raises binascii.Error."""
+    if text.endswith(b"=") and len(text) % 4:  # before Python 3.12 padding may follow what needs none
+        raise binascii.Error("Incorrect padding")
+    if text.endswith(b"==="):
+        raise binascii.Error("Excess padding")
+    return binascii.a2b_base64(text, strict_mode=True)
 
 
 def gunzip(body: bytes, max_body: int) -> bytes:

@@ -104,7 +104,7 @@ class GroupShell:
         self._timer_at: float | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.replaying: set[int] = set()  # ids of dead letters that are read again right now
-        self._routing = Routing(
+        self.routing = Routing(
             life.router, life.stream, life.source.seen_by_filters, life.clock, self._recount, life.decoder, life.teacher
         )
         self._perform: dict[type, Callable[[Any], None]] = {
@@ -144,7 +144,7 @@ class GroupShell:
         try:
             async for poll in batches:
                 poll.received = clock.monotonic()
-                self._do(core.admit(poll, await self._routing.routed(poll)))
+                self._do(core.admit(poll, await self.routing.routed(poll)))
                 while self._is_full:
                     self._changed.clear()
                     await self._changed.wait()
@@ -173,6 +173,7 @@ class GroupShell:
                 while not self.core.is_settled:
                     self._changed.clear()
                     await self._changed.wait()
+                await self.routing.freed()  # by a poll that nothing will come of
         except TimeoutError:
             return False
         return True
@@ -193,7 +194,8 @@ class GroupShell:
 
     async def _bounded(self, what: str, call: Awaitable[object], seconds: float) -> None:
         try:
-            await asyncio.wait_for(call, seconds)
+            async with asyncio.timeout(seconds):  # and no `wait_for`, which on Python 3.11 may swallow a cancellation
+                await call
         except Exception as error:
             log.warning(f"{what} failed", stream=self.life.stream, error=f"{type(error).__name__}: {error}")
 
@@ -337,26 +339,22 @@ class GroupShell:
         if seat.id in self.core.seats:
             self._do(self.core.expel(seat, reason))
 
-    def change(self, change: Callable[[Router], None]) -> None:
-        """The declarative watchers change; polls that were admitted before are not affected."""
-        self._routing.change(change)
-
     def _recount(self) -> None:
         self.core.declared = self.life.router.size
 
     # Replays ----------------------------------------------------------------------------------------------------------
 
-    async def replay(self, replay: Replay) -> None:
+    async def replay(self, replay: Replay, within: float) -> None:
         """Reads a dead letter again, on a lane of its own, for the watchers that refused it.
 
-        What can't be done at this moment is not done: it is asked for again within a second.
+        What can't be done at this moment, or within so many seconds, is not done: it is asked for again soon.
         """
         payload = Replayed(replay)
         now = self.life.clock.monotonic()
         poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload], now)
         if replay.dead_letter in self.replaying:
             return
-        routed = await self._routing.routed_now(poll)
+        routed = await self.routing.routed_now(poll, within)
         if routed is None or replay.dead_letter in self.replaying or self.core.is_stopping:
             return
         self.replaying.add(replay.dead_letter)
@@ -366,6 +364,9 @@ class GroupShell:
         for fault in routed.faults.values():  # nobody can read it still: the same dead letter again
             records = [Reject(replay.watcher, payload, replay.body, fault.reason, fault.error)]
             seats = []
+        if not (everybody or records or seats or replay.watcher in self.life.router.watchers):
+            error = "the watcher is disabled, or gone: enable it, and replay this again"
+            records = [Reject(replay.watcher, payload, replay.body, "watcher_unavailable", error)]
         self._do(self.core.admit_replay(poll, records, seats))
 
     def _replayed(self, command: Advance) -> None:
@@ -384,8 +385,8 @@ class GroupShell:
 
     def trouble(self, now: float, stalled_after: float) -> str | None:
         """Why the group is not healthy: judged by progress, not by whether its tasks exist."""
-        if self._routing.trouble:
-            return self._routing.trouble
+        if self.routing.trouble:
+            return self.routing.trouble
         if self._seats_down:
             watcher, reason = next(iter(self._seats_down.items()))
             return f"watcher {watcher!r} is down: {reason}"

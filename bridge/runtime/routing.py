@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bridge.core.errors import HeadraceError
@@ -17,8 +18,8 @@ BIG_BODY = 256 * 1024
 BIG_POLL = 1024 * 1024
 """Bytes of a body, or of a poll, above which it is decoded in a thread, so that the loop never stands still for it."""
 
-PREPARED_WITHIN = 1.0
-"""Seconds that a replay waits for a schema."""
+BIG_CODED_POLL = 32 * 1024
+"""The same for bodies that are no JSON: to decode one takes up to 3 µs a byte."""
 
 Change = Callable[[Router], None]
 
@@ -43,7 +44,8 @@ class Routing:
         self._changed = changed
         self._decoder = decoder
         self._teacher = teacher
-        self._is_busy = False
+        self._turn = asyncio.Lock()  # held while the router is asked
+        self._threads: ThreadPoolExecutor | None = None
         self._changes: deque[Change] = deque()
 
     @property
@@ -54,33 +56,60 @@ class Routing:
     async def routed(self, poll: Poll) -> Routed:
         """Waits for schemas that the decoder has not seen yet, however long that takes: nothing is polled meanwhile."""
         await self._prepare(poll.bodies)
-        if not (self._router.is_heavy or _is_big(poll)):
+        async with self._turn:
+            return await self._routed(poll)
+
+    async def routed_now(self, poll: Poll, within: float) -> Routed | None:
+        """The same for a message that is asked for again: None where it can't begin within so many seconds."""
+        try:
+            async with asyncio.timeout(within):
+                await self._prepare(poll.bodies)
+                await self._turn.acquire()
+        except (TimeoutError, HeadraceError):
+            return None
+        try:
+            return await self._routed(poll)
+        finally:
+            self._turn.release()
+
+    @property
+    def is_busy(self) -> bool:
+        """A thread has the router, maybe for longer than anybody waits for what it finds."""
+        return self._turn.locked()
+
+    async def freed(self) -> None:
+        """Waits until no thread has the router."""
+        async with self._turn:
+            pass
+
+    def change(self, change: Change) -> None:
+        """The declarative watchers change; polls that were admitted before are not affected."""
+        if self.is_busy:
+            self._changes.append(change)
+        else:
+            self._change(change)
+
+    async def _routed(self, poll: Poll) -> Routed:
+        if not self._is_slow(poll):
             return self._router.route(poll, self._context())
-        self._is_busy = True
-        routing = asyncio.ensure_future(asyncio.to_thread(self._router.route, poll, self._context()))
+        if self._threads is None:  # its own: the loop waits for those of its default one before it ends
+            self._threads = ThreadPoolExecutor(1, "routing")
+        loop = asyncio.get_running_loop()
+        routing = loop.run_in_executor(self._threads, self._router.route, poll, self._context())
         try:
             return await asyncio.shield(routing)
         finally:
             if not routing.done():  # cancelled: a thread can't be, and the router is its own until it has ended
                 await asyncio.wait({routing})
-            self._is_busy = False
             while self._changes:
                 self._change(self._changes.popleft())
 
-    async def routed_now(self, poll: Poll) -> Routed | None:
-        """The same for a message that is asked for again within a second: None where it can't be done at once."""
-        try:
-            await asyncio.wait_for(self._prepare(poll.bodies), PREPARED_WITHIN)
-        except (TimeoutError, HeadraceError):
-            return None
-        return None if self._is_busy else self._router.route(poll, self._context())
-
-    def change(self, change: Change) -> None:
-        """The declarative watchers change; polls that were admitted before are not affected."""
-        if self._is_busy:
-            self._changes.append(change)
-        else:
-            self._change(change)
+    def _is_slow(self, poll: Poll) -> bool:
+        if self._router.is_heavy:
+            return True
+        if self._decoder is None:
+            return poll.size > BIG_POLL or (poll.size > BIG_BODY and max(map(len, poll.bodies)) > BIG_BODY)
+        return self._decoder.unpacks or poll.size > BIG_CODED_POLL
 
     def _change(self, change: Change) -> None:
         change(self._router)
@@ -92,7 +121,3 @@ class Routing:
 
     def _context(self) -> Context:
         return Context(self._stream, self._describe, self._clock.now())
-
-
-def _is_big(poll: Poll) -> bool:
-    return poll.size > BIG_POLL or (poll.size > BIG_BODY and max(map(len, poll.bodies)) > BIG_BODY)

@@ -90,12 +90,13 @@ class SchemaRegistry:
         self._known: dict[int, str] = {}
         self._unusable: dict[int, str] = {}
         self._absent: dict[int, float] = {}
+        self._is_closed = False
 
     async def fetch(self, schema_id: int) -> str | None:
         """The schema as JSON text, complete in itself. None: the registry has none with this id.
 
-        Raises Transient (ask again), UnusableSchema (never will be), and Refused where it lets us not in. Ids are for
-        ever, so what was found is kept for ever; that there is none, for a minute.
+        Raises Transient (ask again), UnusableSchema (never will be), and Refused where it lets us not in, or where this
+        client was closed. Ids are for ever, so what was found is kept for ever; that there is none, for a minute.
         """
         if schema_id in self._known:
             return self._known[schema_id]
@@ -103,6 +104,8 @@ class SchemaRegistry:
             raise UnusableSchema(self._unusable[schema_id])
         if self._absent.get(schema_id, 0.0) > self._clock.monotonic():
             return None
+        if self._is_closed:
+            raise Refused("the client of the schema registry is closed")
         asking = self._asking.get(schema_id)
         if asking is None:
             asking = self._asking[schema_id] = asyncio.create_task(self._ask(schema_id))
@@ -110,9 +113,13 @@ class SchemaRegistry:
         return await asyncio.shield(asking)
 
     async def aclose(self) -> None:
-        """Requests under way are cancelled. May be called twice."""
-        for task in list(self._asking.values()):
+        """For good: requests under way are cancelled, and no other begins. May be called twice."""
+        self._is_closed = True
+        asking = list(self._asking.values())
+        for task in asking:
             task.cancel()
+        if asking:
+            await asyncio.wait(asking)
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -285,21 +292,26 @@ class SchemaTeacher:
         self._clock = clock
         self._roll = roll
         self._backoff = backoff or Backoff(delay=0.5, factor=2.0, max=30.0, jitter=0.5)
+        self._waiting = 0  # a poll, and beside it replays, which come and go while it still waits
 
     async def prepare(self, decoder: Decoder, bodies: Sequence[bytes]) -> None:
         """Asks for each schema that the bodies take, once, for as long as the registry can't be reached.
 
         One after the other: a registry that is back has its peace. Raises Refused where it lets us not in.
         """
-        needed = dict.fromkeys(schema_id for schema_id in map(decoder.needs, bodies) if schema_id is not None)
+        # To look behind gzip takes as long as to unpack it.
+        needed = await asyncio.to_thread(_needed, decoder, bodies) if decoder.unpacks else _needed(decoder, bodies)
+        self._waiting += 1
         try:
             for schema_id in needed:
                 await self._teach(decoder, schema_id)
         finally:
-            self.trouble = None
+            self._waiting -= 1
+            if not self._waiting:
+                self.trouble = None
 
     async def aclose(self) -> None:
-        """Closes the connections to the registry. May be called twice, and `prepare` opens them again."""
+        """Closes the connections to the registry, for good. May be called twice."""
         await self._registry.aclose()
 
     async def _teach(self, decoder: Decoder, schema_id: int) -> None:
@@ -324,3 +336,8 @@ class SchemaTeacher:
         if self.trouble != reason or attempts in (10, 100) or attempts % 1000 == 0:
             log.warning("schema registry unavailable, its stream waits", reason=reason, attempts=attempts)
         self.trouble = reason
+
+
+def _needed(decoder: Decoder, bodies: Sequence[bytes]) -> Sequence[int]:
+    """Ids of schemas that it has not learned, each once, in the order in which they come."""
+    return list(dict.fromkeys(schema_id for schema_id in map(decoder.needs, bodies) if schema_id is not None))

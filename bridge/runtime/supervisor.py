@@ -26,7 +26,7 @@ from bridge.decode.decoder import Decoder
 from bridge.ports import Clock, Committer, Producer, Router, Store
 from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.rows import Source
-from bridge.runtime.runner import WatcherSpec
+from bridge.runtime.runner import CLOSING, WatcherSpec
 from bridge.runtime.schemas import SchemaTeacher
 from bridge.runtime.watchers import Watchers
 from bridge.shared_stream import has_identity
@@ -39,6 +39,11 @@ SOUND = 60.0
 
 MOST_TOLD = 200
 """Watchers whose outcomes the status row holds: it is written with each heartbeat."""
+
+REPLAYS_WAIT = 1.0
+BRIEFLY = 0.01
+"""Seconds that the replays of one turn wait for schemas, all of them together, and then each that is left. What people
+ask for comes in the same turns, and answers that come later are there in the next."""
 
 COUNTED = ("received", "unmatched", "faults", "settled", "unsettled", "dropped", "stale")
 """What is counted of a stream, over all its lives: `bridge.core.commands.Tally`."""
@@ -94,6 +99,7 @@ class StreamSupervisor:
         self._counts_before: Counter[str] = Counter()
         self._derived_before: Counter[str] = Counter()
         self._router: Router | None = None  # outlives the lives of the group, and keeps what it counts
+        self._former: GroupShell | None = None  # whose thread may still have the router
 
     async def run(self) -> None:
         """Lives of the group, until cancelled."""
@@ -137,6 +143,9 @@ class StreamSupervisor:
 
     async def _live(self) -> None:
         spec, services = self.spec, self._services
+        if self._former is not None:
+            await self._former.routing.freed()
+            self._former = None
         source = await self._source()
         shell = self.shell = GroupShell(*source)
         for seat in self._seats:
@@ -200,7 +209,9 @@ class StreamSupervisor:
         """After `run` was cancelled: advances what is resolved, gives the rest back. False: the time was not enough."""
         ended = await self._end_life(drain=deadline * 0.6, close=deadline * 0.4)
         if self.spec.teacher is not None:
-            await self.spec.teacher.aclose()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSING):
+                    await self.spec.teacher.aclose()
         self.state = "stopped"
         return ended
 
@@ -208,6 +219,7 @@ class StreamSupervisor:
         shell, self.shell = self.shell, None
         if shell is None:
             return True
+        self._former = shell
         ended = await shell.drain(drain)
         self._counts_before += _counts_of(shell)
         self._derived_before += _derived_of(shell)
@@ -215,7 +227,8 @@ class StreamSupervisor:
         closing = [self._services.watchers.close(seat, reason) for seat in self._seats]
         self._seats = []
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*closing), close / 2)
+            async with asyncio.timeout(close / 2):
+                await asyncio.gather(*closing)
         await shell.close(close / 2)
         return ended
 
@@ -226,15 +239,12 @@ class StreamSupervisor:
         if watcher in self._disabled or not self.knows(watcher):
             return
         self._disabled.add(watcher)
+        self._change(watcher, lambda router: router.disable(watcher))
         if self.shell is None:
-            if self._router is not None and watcher in self.spec.declared:
-                self._router.disable(watcher)
             return
         for seat in self._seats:
             if seat.id == watcher:
                 self.shell.expel(seat, "watcher_unavailable")
-        if watcher in self.spec.declared:
-            self.shell.change(lambda router: router.disable(watcher))
         if not self._has_audience:
             self.shell.fail(Transient("no watcher is enabled"))
 
@@ -244,13 +254,10 @@ class StreamSupervisor:
             return
         self._disabled.discard(watcher)
         self._changed.set()
+        self._change(watcher, lambda router: router.enable(watcher))
         shell = self.shell
         if shell is None:
-            if self._router is not None and watcher in self.spec.declared:
-                self._router.enable(watcher)
             return
-        if watcher in self.spec.declared:
-            shell.change(lambda router: router.enable(watcher))
         for spec in self.spec.watchers:
             if spec.plan.watcher != watcher:
                 continue
@@ -262,6 +269,16 @@ class StreamSupervisor:
                 shell.core.join(seat)
                 self._services.watchers.open(spec, seat, shell.life.source, shell)
 
+    def _change(self, watcher: str, change: Callable[[Router], None]) -> None:
+        """Of a declarative watcher. Between two lives the thread of the one before may have the router."""
+        shell = self.shell or self._former
+        if watcher not in self.spec.declared or self._router is None:
+            return
+        if shell is not None:
+            shell.routing.change(change)
+        else:
+            change(self._router)
+
     def knows(self, watcher: str) -> bool:
         return watcher in self.spec.declared or any(w.plan.watcher == watcher for w in self.spec.watchers)
 
@@ -269,9 +286,12 @@ class StreamSupervisor:
         """Dead letters that somebody asked to have read again."""
         if self.shell is None or self.state != "running":
             return
-        for replay in await self._services.store.replays(self.spec.name, 100, self.shell.replaying):
+        clock = self._services.clock
+        replays = await self._services.store.replays(self.spec.name, 100, self.shell.replaying)
+        ends = clock.monotonic() + REPLAYS_WAIT
+        for replay in replays:
             if self.shell is not None:
-                await self.shell.replay(replay)
+                await self.shell.replay(replay, max(BRIEFLY, ends - clock.monotonic()))
 
     # For people -------------------------------------------------------------------------------------------------------
 

@@ -202,6 +202,25 @@ def test_headers_are_looked_at_where_the_decoder_says_so(name: str) -> None:
 # Which one it is
 
 
+@pytest.mark.parametrize(
+    ("decoding", "headers"),
+    [
+        (Decoding(wrappers=("gzip",)), ()),
+        (Decoding("cloudevents", wrappers=("gzip",)), ()),
+        (
+            Decoding("cloudevents", wrappers=("gzip",)),
+            [(f"ce_{name}", b"1") for name in ("specversion", "id", "source", "type")],
+        ),
+    ],
+)
+def test_a_second_byte_order_mark_is_no_json_in_any_format(decoding: Decoding, headers: Headers) -> None:
+    """The text of an event goes into params as it is."""
+    decoder = made(decoding)
+    assert decoder.events(gzip.compress(b"\xef\xbb\xbf{}"), headers).events
+    with pytest.raises(DecodeFault, match="two byte order marks"):
+        decoder.events(gzip.compress(b"\xef\xbb\xbf\xef\xbb\xbf{}"), headers)
+
+
 def test_plain_json_has_no_decoder() -> None:
     for decoding in (Decoding(), Decoding(strict=True)):
         assert decoder_of(decoding, max_body=1, read=FILES.__getitem__) is None

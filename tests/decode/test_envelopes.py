@@ -182,6 +182,16 @@ def test_what_is_no_event_of_eventbridge_stays_what_it_is(body: bytes) -> None:
     assert opened(body, "eventbridge").events == [Event(body, None)]
 
 
+def test_a_number_of_an_envelope_may_be_smaller_than_any_decimal() -> None:
+    body = b'{"detail-type": "t", "source": "s", "tiny": 1e-99999999999999999999, "detail": {}}'
+    (event,) = opened(body, "eventbridge").events
+    assert event.attributes == {"detail-type": "t", "source": "s", "tiny": 0}
+    (event,) = opened(
+        sns(b"{}", MessageAttributes={"n": {"Type": "Number", "Value": "1e-99999999999999999999"}}), "sns"
+    ).events
+    assert event.attributes == {"n": 0}
+
+
 def test_inner_attributes_join_the_outer_and_win() -> None:
     inner = b'{"detail-type":"x","source":"y","detail":{}}'
     attributes = {"source": {"Type": "String", "Value": "sns"}, "n": {"Type": "Number", "Value": "1"}}

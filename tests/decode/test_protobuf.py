@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -288,6 +290,18 @@ def test_defaults_can_not_make_an_event_many_times_as_big_as_its_body() -> None:
     assert reason_of(lines) == "too_big"
     assert reason_of(lines, decoder_for("shop.Order", max_body=1000)) == "too_big"
     assert DECODER.events(Order(lines=[Order()] * 500).SerializeToString()).events
+
+
+def test_each_thread_that_reads_messages_has_the_whole_bound_for_its_own() -> None:
+    """Python watchers read on a thread of theirs, with the decoder of the stream."""
+    body = Order(lines=[Order()] * 1200).SerializeToString()  # more than half of what there is room for
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert len([*threads.map(DECODER.events, [body] * 20)]) == 20
+    finally:
+        sys.setswitchinterval(before)
 
 
 # Agreement with ProtoJSON

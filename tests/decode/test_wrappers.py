@@ -69,6 +69,9 @@ def test_base64_is_of_the_standard_alphabet_and_padded() -> None:
         b"Y\xc3\xa9==",
         b" YQ==",
         b"====",
+        b"YWJj=",
+        b"YWJj==",
+        b"YWJj====",
     ):
         with pytest.raises(DecodeFault, match="not base64, which the stream declares"):
             unbase64(body)

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from bridge.core.errors import OwnershipLost, Transient
-from bridge.shared_stream import UNORDERED, reject_shared_stream_event
+from bridge.shared_stream import UNORDERED, Poll, reject_shared_stream_event
 from bridge.testing import Dying, MemoryProducer
 from bridge.triggers import TriggerEvent
 
@@ -252,6 +252,25 @@ async def test_a_producer_that_ends_or_raises_is_started_again(rig: Any, body: A
     assert rig.runs == expected()[0]
     assert len(lives) == 3
     assert all(p.is_closed for p in rig.producers[:2])
+
+
+async def test_a_stop_in_the_instant_in_which_a_life_has_ended_is_heeded(rig: Any, until: Any) -> None:
+    """`asyncio.wait_for` of Python 3.11 swallows a cancellation that comes together with the result."""
+
+    class Ending(MemoryProducer):
+        async def open_batches(self) -> AsyncIterator[Poll]:
+            raise ConnectionError("no broker")
+            yield
+
+        async def aclose(self) -> None:
+            rig._tasks[-1].cancel()
+
+    rig.declare("w", {"n": [1]})
+    rig.producer = lambda: Ending(rig.broker)
+    await rig.start()
+    polling = rig._tasks[-1]
+    await until(polling.done)
+    assert len(rig.producers) == 1
 
 
 async def test_a_graceful_stop_settles_what_is_resolved_and_nothing_else(rig: Any, body: Any, until: Any) -> None:

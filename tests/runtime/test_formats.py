@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -92,6 +93,49 @@ async def test_a_registry_that_is_down_holds_the_stream_and_dead_letters_nothing
     assert rig.runs == ["eu/memory/lane:0/0"]
     assert rig.letters == [("*", "lane:2", "framing"), ("*", "lane:3", "framing")]
     assert rig.stream.status(0.0)["trouble"] is None
+
+
+async def test_replays_that_wait_for_a_registry_hold_up_neither_each_other_nor_the_stream(
+    rig: Any, registry: tuple[Registry, str], until: Any
+) -> None:
+    served, url = registry
+    served.is_down = False
+    with_registry(rig, url)
+    rig.declare("eu", {"region": "eu"}, {"n": "${event.n}"})
+    rig.broker.send([framed(100 + n, region="eu", n=n) for n in range(20)])  # ids that it doesn't know
+    await rig.start()
+    await rig.drained()
+    letters = rig.store.tables.letters.values()
+    assert {x.row.reason for x in letters} == {"framing"}
+    served.is_down = True
+    rig.teacher._registry._absent.clear()  # a minute later
+    for letter in letters:
+        letter.state = "replaying"
+    began = time.monotonic()
+    await rig.stream.replay()
+    assert time.monotonic() - began < 3  # of all together, and not a second each: `disable` waits behind them
+    assert {x.state for x in letters} == {"replaying"}
+    assert len(rig.broker.settled) == 20
+    served.is_down = False
+    await rig.stream.replay()
+    await until(lambda: {x.state for x in letters} == {"dead"})
+
+
+async def test_a_stop_while_the_registry_is_away_is_prompt_and_leaves_no_connection(
+    rig: Any, registry: tuple[Registry, str], until: Any
+) -> None:
+    served, url = registry
+    with_registry(rig, url)
+    rig.declare("eu", {"region": "eu"})
+    rig.broker.send([framed(7, region="eu", n=1)])
+    await rig.start()
+    await until(lambda: served.asked)
+    began = time.monotonic()
+    assert await rig.stop()
+    assert time.monotonic() - began < 2
+    assert rig.teacher._registry._session is None
+    assert not rig.teacher._registry._asking
+    assert not rig.broker.settled
 
 
 async def test_a_python_filter_is_given_what_the_decoder_made(rig: Any, registry: tuple[Registry, str]) -> None:

@@ -419,14 +419,43 @@ async def test_a_refusal_ends_the_waiting(server: Server, client: Client, decode
         await SchemaTeacher(client(), SystemClock(), lambda: 0.0).prepare(decoder, [framed(1)])
 
 
-async def test_a_teacher_that_was_closed_teaches_again(server: Server, client: Client, decoder: Decoder) -> None:
-    server.answers = {f"/schemas/ids/{n}": {"schema": LONG} for n in (1, 2)}
+async def test_a_teacher_that_was_closed_asks_for_nothing_more(
+    server: Server, client: Client, decoder: Decoder
+) -> None:
+    """Or a replay that waits while the stream stops would leave connections behind."""
+    server.answers["/schemas/ids/1"] = {"schema": LONG}
     teacher = SchemaTeacher(client(), SystemClock(), lambda: 0.0)
-    for n in (1, 2):
-        await teacher.prepare(decoder, [framed(n)])
-        await teacher.aclose()
-        await teacher.aclose()
-        assert outcome(decoder, framed(n)) == "1"
+    await teacher.prepare(decoder, [framed(1)])
+    await teacher.aclose()
+    await teacher.aclose()
+    await teacher.prepare(decoder, [framed(1)])
+    assert outcome(decoder, framed(1)) == "1"
+    with pytest.raises(Refused, match="closed"):
+        await teacher.prepare(decoder, [framed(2)])
+    assert server.asked == ["/schemas/ids/1"]
+
+
+async def test_one_who_gives_up_waiting_takes_nothing_from_what_is_said_of_those_who_wait(
+    server: Server, client: Client, decoder: Decoder
+) -> None:
+    server.answers["/schemas/ids/1"] = (503, {})
+    teacher = SchemaTeacher(client(), SystemClock(), lambda: 0.0, QUICK)
+    waiting = asyncio.create_task(teacher.prepare(decoder, [framed(1)]))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await teacher.prepare(decoder, [framed(1)])
+    assert "503" in str(teacher.trouble)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert teacher.trouble is None
+
+
+async def test_an_id_that_no_schema_can_have_is_not_asked_for(server: Server, client: Client, decoder: Decoder) -> None:
+    """A registry answers to one that is no signed integer with an error that decides nothing."""
+    server.answers["/schemas/ids/4294967295"] = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+    await SchemaTeacher(client(), SystemClock(), lambda: 0.0).prepare(decoder, [framed(2**32 - 1), framed(2**31)])
+    assert server.asked == []
+    assert outcome(decoder, framed(2**31)) == "no schema has the id 2147483648: the largest is 2147483647"
 
 
 async def test_nothing_is_asked_for_a_poll_that_takes_no_schema(server: Server, client: Client) -> None:

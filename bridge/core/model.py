@@ -56,19 +56,31 @@ class Poll(Struct, eq=False):
         return self._size
 
 
+class Tombstone(bytes):
+    """The type of TOMBSTONE: bytes that read as JSON `null`, and are told from the text `null` by their type."""
+
+    __slots__ = ()
+
+
+TOMBSTONE: Final = Tombstone(b"null")
+"""The body of a message that has none (a null value in Kafka). Every decoder takes it for null."""
+
+
 class Meta(Struct, frozen=True):
     """What a producer knows of a message beside its body. `timestamp` in seconds since 1970, `position` for people.
 
-    `message_id` and `delivery_attempt` (1 at the first) are the broker's, where it has them; `lane` is a text.
+    `message_id` and `delivery_attempt` (1 at the first) are the broker's, where it has them; `lane` is a text. The
+    value of a header may be None: a null, told from an empty one. `tombstone`: the message has no body.
     """
 
     position: str
     timestamp: float | None = None
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
     lane: str = ""
     message_id: str = ""
     delivery_attempt: int | None = None
+    tombstone: bool = False
 
 
 def _unknown(payload: Any) -> Meta:

@@ -26,7 +26,10 @@ class Replayed(Struct, frozen=True):
 
     @property
     def meta(self) -> Meta:
-        headers = tuple((n, base64.b64decode(v)) for n, v in msgspec.json.decode(self.replay.headers or b"[]"))
+        headers = tuple(
+            (n, None if v is None else base64.b64decode(v))
+            for n, v in msgspec.json.decode(self.replay.headers or b"[]")
+        )
         return Meta(self.replay.position, self.replay.timestamp, self.replay.key, headers)
 
 
@@ -103,7 +106,7 @@ class Source(Struct, frozen=True):
             position=meta.position,
             body=record.body,
             key=meta.key,
-            headers=_encode([[n, base64.b64encode(v).decode()] for n, v in meta.headers]),
+            headers=_encode([[n, v if v is None else base64.b64encode(v).decode()] for n, v in meta.headers]),
             timestamp=meta.timestamp,
             reason=record.reason,
             error=record.error,

@@ -23,7 +23,7 @@ from bridge.core.model import Outcome
 from bridge.core.retry import Backoff
 from bridge.core.seat import Seat
 from bridge.decode.decoder import Decoder
-from bridge.ports import Clock, Committer, Producer, Router, Store
+from bridge.ports import Clock, Committer, Prior, Producer, Router, Store
 from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.rows import Source
 from bridge.runtime.runner import CLOSING, WatcherSpec
@@ -187,7 +187,8 @@ class StreamSupervisor:
         )
         if not attempts:
             return life, self._seats, None
-        return life, self._seats, lambda watcher, payload: attempts.pop((watcher, source.identity_of(payload)), 0)
+        nothing = Prior(0)
+        return life, self._seats, lambda w, payload: attempts.pop((w, source.identity_of(payload)), nothing).tries
 
     async def _cohort(self) -> None:
         """The first poll waits for the watchers, at most for the grace period, and only ever the first."""

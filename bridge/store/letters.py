@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import select
 
 from bridge.core.model import EVERY_WATCHER
-from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, Replay, ReplayedRow, RunRow
+from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, Prior, Replay, ReplayedRow, RunRow
 from bridge.store.rules import OPEN_LETTERS, is_whole, storable_letter
 from bridge.store.schema import attempts, dead_letters
 from bridge.store.statements import Statements
@@ -97,7 +97,7 @@ class Letters:
         tx.many(self._statements.put_attempt, sorted(failed))
         tx.many(self._statements.forget, sorted(t for t, row in last.items() if isinstance(row, ForgetRow)))
 
-    def attempts_of(self, tx: Transaction, source: str) -> dict[tuple[str, str], int]:
+    def attempts_of(self, tx: Transaction, source: str) -> dict[tuple[str, str], Prior]:
         columns = attempts.c
         query = select(columns.watcher, columns.identity, columns.tries).where(columns.source == source)
-        return {(watcher, identity): tries for watcher, identity, tries in tx.connection.execute(query)}
+        return {(watcher, identity): Prior(tries) for watcher, identity, tries in tx.connection.execute(query)}

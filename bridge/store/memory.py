@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any, Literal
 
 from bridge.core.errors import StoreRefused, StoreUnavailable
-from bridge.ports import Claim, Intent, Receipt, Replay, Row
+from bridge.ports import Claim, Intent, Prior, Receipt, Replay, Row
 from bridge.store.memory_tables import StoredRun, StoredWatcher, Tables
 from bridge.store.options import InstanceId, StoreOptions
 from bridge.store.registry import moved_sources, reused_ids
@@ -93,9 +93,9 @@ class MemoryStore:
             heappush(queue, entry)
         return claims
 
-    async def attempts(self, source: str) -> dict[tuple[str, str], int]:
+    async def attempts(self, source: str) -> dict[tuple[str, str], Prior]:
         self._check()
-        return {(w, i): tries for (w, s, i), (tries, _) in self.tables.attempts.items() if s == source}
+        return {(w, i): Prior(tries) for (w, s, i), (tries, _) in self.tables.attempts.items() if s == source}
 
     async def replays(self, stream: str, limit: int, under_way: Collection[int] = ()) -> list[Replay]:
         self._check()

@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import inspect, update
 
 from bridge.core.errors import StoreRefused, StoreUnavailable
-from bridge.ports import Claim, Intent, Receipt, Replay, Row
+from bridge.ports import Claim, Intent, Prior, Receipt, Replay, Row
 from bridge.store.claims import Claims, release_dead
 from bridge.store.commit import GroupCommit
 from bridge.store.intake import Intake
@@ -87,7 +87,7 @@ class SqlStore:
             return []
         return await self.writer.run(lambda: self._claim(target, limit, lease))
 
-    async def attempts(self, source: str) -> dict[tuple[str, str], int]:
+    async def attempts(self, source: str) -> dict[tuple[str, str], Prior]:
         return await self.writer.transaction(lambda tx: self._letters.attempts_of(tx, source))
 
     async def replays(self, stream: str, limit: int, under_way: Collection[int] = ()) -> list[Replay]:

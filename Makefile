@@ -5,13 +5,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench mutants format clean
+.PHONY: demo brokers test soak check bench mutants format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m demo
 
+brokers: $(STAMP)
+	$(BIN)/python -m bench.brokers $(PORT)
+
 test: $(STAMP)
 	$(BIN)/python -m pytest -q
+
+# The same tests of Kafka under faults as in `test`, for longer: half an hour.
+soak: $(STAMP)
+	HEADRACE_SOAK=1 $(BIN)/python -m pytest -q tests/integration/kafka_faults
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -25,6 +32,7 @@ bench: $(STAMP)
 	$(BIN)/python -m bench.engine
 	$(BIN)/python -m bench.files
 	$(BIN)/python -m bench.filters
+	$(BIN)/python -m bench.kafka
 
 mutants: $(STAMP)
 	$(BIN)/python tests/mutants/run.py

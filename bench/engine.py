@@ -120,7 +120,7 @@ async def _through(producer: Prepared, routes: FilterRouter, watcher: WatcherSpe
     seats = [Seat(watcher.plan)] if watcher is not None else []
     shell = GroupShell(life, seats)
     if watcher is not None:
-        watchers.open(watcher, seats[0], source, shell)
+        watchers.open(watcher, seats[0], source, shell.front)
         while not watchers.is_up(seats[0]):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     persisting = asyncio.create_task(persister.run())

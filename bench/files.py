@@ -225,7 +225,7 @@ async def _life(path: Path, producer: Prepared, watcher: WatcherSpec | None, lim
     seats = [Seat(watcher.plan)] if watcher is not None else []
     shell = GroupShell(life, seats)
     if watcher is not None:
-        watchers.open(watcher, seats[0], source, shell)
+        watchers.open(watcher, seats[0], source, shell.front)
     gc.collect()
     before = rss()
     persisting = asyncio.create_task(persister.run())

@@ -16,10 +16,11 @@ import msgspec
 import structlog
 
 from bridge.core.errors import AckTimeout, OwnershipLost, Transient
-from bridge.core.model import UNORDERED, AdvanceBatch, AdvanceItem, AdvanceOutcome, Poll, Slice
+from bridge.core.model import TOMBSTONE, UNORDERED, AdvanceBatch, AdvanceItem, AdvanceOutcome, Poll, Slice
 from bridge.ports import Lanes, Meta, Producer
 
 __all__ = [
+    "TOMBSTONE",
     "UNORDERED",
     "AckTimeout",
     "AdvanceBatch",
@@ -57,7 +58,8 @@ class SharedStreamProducer(ABC):
     def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
         """Opens the connection and yields `(event, broker_payload)` for ever. An async generator.
 
-        An event is the body as bytes or text; anything else is encoded as JSON. Returning counts as an error.
+        An event is the body as bytes or text, or TOMBSTONE; anything else is encoded as JSON. Returning counts as an
+        error.
         """
 
     @abstractmethod
@@ -95,7 +97,7 @@ def has_identity(producer: Producer) -> bool:
 
 def body_of(event: Any) -> bytes:
     """The bytes of an event that a plain `open_stream` yielded."""
-    if type(event) is bytes:
+    if isinstance(event, bytes):
         return event
     if isinstance(event, str):
         return event.encode()

@@ -33,11 +33,19 @@ from bridge.filters.recipe import Recipe
 from bridge.filters.router import FilterRouter
 from bridge.filters.watch import Declared
 from bridge.importing import load_class, told
-from bridge.ports import StreamKind
+from bridge.ports import KeepsPlaces, StreamKind
+from bridge.runtime.accounts import Meant
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
 from bridge.runtime.persister import Persister
-from bridge.runtime.process import EXIT_UNFINISHED, Process, ProcessSpec, stop_on_signals, tune_interpreter
+from bridge.runtime.process import (
+    EXIT_REFUSED,
+    EXIT_UNFINISHED,
+    Process,
+    ProcessSpec,
+    stop_on_signals,
+    tune_interpreter,
+)
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.schemas import SchemaRegistry, SchemaTeacher
 from bridge.runtime.supervisor import StreamSpec
@@ -79,7 +87,23 @@ def problems_of(config: Config) -> list[str]:
                 problems.append(f"watcher {watcher.id!r}: {error}")
             except (Exception, SystemExit) as error:
                 problems.append(f"watcher {watcher.id!r}: {watcher.trigger} can't be made: {told(error)}")
-    return problems
+    return [*problems, *filter(None, map(_uncountable, config.streams.values()))]
+
+
+def _uncountable(stream: StreamConfig) -> str:
+    """Why the tries at a message of this stream can't be counted over its deliveries, where they must be."""
+    if stream.retry.mode == "process":
+        return ""
+    try:
+        can_tell = has_identity(KINDS.streams[stream.kind]().build(stream.options))
+    except Exception as error:
+        return f"streams.{stream.name}: its producer can't be made: {told(error)}"
+    if can_tell:
+        return ""
+    return (
+        f"streams.{stream.name}: `retry: {{mode: broker}}` needs messages with an identity, or a message that always "
+        "fails would come again for ever: give the producer an identity(), or leave `mode` out"
+    )
 
 
 class Explained(Struct, frozen=True):
@@ -117,13 +141,22 @@ class Display(Protocol):
     def close(self) -> None: ...
 
 
-def run(config: Config, *, accept: Iterable[str] = (), watch: Display | None = None) -> int:
-    """Runs until a signal; returns the exit code. Raises StoreRefused before anything was started.
-
-    `accept` names ids of watchers and streams whose change of definition or source is meant. `watch` is shown the
-    status once a second.
+class Said(Struct, frozen=True):
+    """What a person says at a start. `accept`: ids of watchers that come back with another definition, and streams
+    whose source is another one, or whose broker was told of another store: this is meant. `rewind`: streams that go
+    back to the places which the store knows.
     """
-    code = asyncio.run(_run(config, frozenset(accept), watch))
+
+    accept: frozenset[str] = frozenset()
+    rewind: frozenset[str] = frozenset()
+
+
+def run(config: Config, *, accept: Iterable[str] = (), rewind: Iterable[str] = (), watch: Display | None = None) -> int:
+    """Runs until a signal; returns the exit code. `accept`, `rewind`: see `Said`. `watch` is told once a second.
+
+    Raises StoreRefused, or Refused for a place for dead letters that can't be used, before anything was started.
+    """
+    code = asyncio.run(_run(config, Said(frozenset(accept), frozenset(rewind)), watch))
     if code == EXIT_UNFINISHED:
         leave(code)
     return code
@@ -137,22 +170,28 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def _run(config: Config, accept: frozenset[str], watch: Display | None) -> int:
+async def _run(config: Config, said: Said, watch: Display | None) -> int:
     stopping = stop_on_signals(abort)
     store = await open_store_of(config)
     try:
         await store.register(
             {w.id: w.definition for w in config.watchers},
             {s.name: _kind_source(s) for s in config.streams.values()},
-            accept,
+            said.accept,
         )
-        process = compose(config, store, stopping)
+        process = compose(config, store, stopping, said)
+        await process.open_relays()
     except BaseException:
         await store.aclose(clean=True)
         raise
     tune_interpreter()
-    if watch is None:
-        return await process.run()
+    code = await (process.run() if watch is None else _watched(process, watch))
+    if code == EXIT_REFUSED and process.refusal is not None:
+        raise process.refusal
+    return code
+
+
+async def _watched(process: Process, watch: Display) -> int:
     telling = asyncio.create_task(_tell(process, watch), name="tell")
     try:
         return await process.run()
@@ -182,7 +221,12 @@ async def open_store_of(config: Config) -> SqlStore:
     return await open_store(settings.url, instance=instance, options=options)
 
 
-def compose(config: Config, store: SqlStore, stopping: asyncio.Event | None = None) -> Process:
+NOTHING_SAID: Final = Said()
+
+
+def compose(
+    config: Config, store: SqlStore, stopping: asyncio.Event | None = None, said: Said = NOTHING_SAID
+) -> Process:
     """A process that can run, on a store that is open and knows the configuration's watchers and sources."""
     clock = SystemClock()
     roll = random.random
@@ -191,7 +235,7 @@ def compose(config: Config, store: SqlStore, stopping: asyncio.Event | None = No
     runtimes = {name: _target(target, os.path.join(state, name)) for name, target in config.targets.items()}
     dispatcher = Dispatcher(store, persister, runtimes, clock, roll)
     spec = ProcessSpec(
-        streams=[_stream(config, s) for s in config.streams.values()],
+        streams=[_stream(config, s, said) for s in config.streams.values()],
         disabled=_disabled(config),
         heartbeat=config.instance.heartbeat,
         stop_timeout=config.instance.stop_timeout,
@@ -229,13 +273,20 @@ def _kind_source(stream: StreamConfig) -> str:
     return KINDS.streams[stream.kind]().source(stream.options)
 
 
-def _stream(config: Config, stream: StreamConfig) -> StreamSpec:
+def keeps_places(stream: StreamConfig) -> bool:
+    """Whether there is a place at the stream's source that it could go back from."""
+    return isinstance(KINDS.streams[stream.kind]().build(stream.options), KeepsPlaces)
+
+
+def _stream(config: Config, stream: StreamConfig, said: Said) -> StreamSpec:
     kind: StreamKind = KINDS.streams[stream.kind]()
     mine = [w for w in config.watchers if w.stream == stream.name]
     decoder = decoder_of_stream(stream)
     declared = declared_of(config, stream)
     source = source_of(stream)
     retry = stream.retry
+    if problem := _uncountable(stream):
+        raise Refused(problem)
 
     def router(disabled: frozenset[str]) -> FilterRouter:
         return router_of(declared, stream, decoder, disabled)
@@ -252,12 +303,16 @@ def _stream(config: Config, stream: StreamConfig) -> StreamSpec:
             retry=Backoff(retry.delay, retry.factor, retry.max, retry.jitter),
             max_outstanding=stream.max_outstanding,
             max_outstanding_bytes=stream.max_outstanding_bytes,
+            retry_mode=retry.mode,
             max_retrying=stream.max_retrying,
+            queue_size=stream.queue_size,
             max_advancing=stream.max_advancing,
         ),
         cohort_grace_period=stream.cohort_grace_period,
         decoder=decoder,
         teacher=_teacher(stream),
+        relay=kind.relay(stream.options) if kind.relay is not None else None,
+        meant=Meant(rewind=stream.name in said.rewind, accept=stream.name in said.accept),
     )
 
 

@@ -19,6 +19,7 @@ def _kind(module: str) -> StreamKind:
 KINDS: Final[Mapping[str, Callable[[], StreamKind]]] = MappingProxyType(
     {
         "directory": partial(_kind, "connectors.directory"),
+        "kafka": partial(_kind, "connectors.kafka"),
         "python": partial(_kind, "connectors.python"),
     }
 )

@@ -41,8 +41,10 @@ def shown(data: bytes, longest: int = LONGEST) -> Shown:
     return Shown("utf-8", text, len(data), is_cut)
 
 
-def for_terminal(data: bytes) -> str:
-    """One line about the body, then the body; hex in rows of 16 with their offset."""
+def for_terminal(data: bytes | None) -> str:
+    """One line about the body, then the body; hex in rows of 16 with their offset. None: the message has none."""
+    if data is None:
+        return "no body (a tombstone)"
     body = shown(data)
     if not body.size:
         return "body (empty)"
@@ -52,28 +54,35 @@ def for_terminal(data: bytes) -> str:
     return f"body ({body.size:,} {'byte' if body.size == 1 else 'bytes'}, {kind}{cut})\n{text}"
 
 
-def in_a_line(data: bytes) -> str:
-    """A key or the value of a header."""
+def in_a_line(data: bytes | None) -> str:
+    """A key or the value of a header, and never nothing: `<null>` is a null, `<empty>` no byte."""
+    if not data:
+        return "<null>" if data is None else "<empty>"
     value = shown(data, _HEADER_LONGEST)
     text = printable(value.text) if value.encoding == "utf-8" else f"hex {value.text}"
     return f"{text} ... ({value.size:,} bytes)" if value.is_cut else text
 
 
-def headers_of(stored: bytes) -> list[tuple[str, bytes]]:
-    """From the JSON list of [name, base64 of the value] in a dead letter. Damaged ones are left out."""
+def headers_of(stored: bytes) -> list[tuple[str, bytes | None]]:
+    """From the JSON list of [name, base64 of the value, or null] in a dead letter. Damaged ones are left out."""
     try:
-        pairs = msgspec.json.decode(stored, type=list[tuple[str, str]])
-        return [(name, base64.b64decode(value, validate=True)) for name, value in pairs]
+        pairs = msgspec.json.decode(stored, type=list[tuple[str, str | None]])
+        return [(name, None if value is None else base64.b64decode(value, validate=True)) for name, value in pairs]
     except (msgspec.DecodeError, binascii.Error, ValueError):
         return []
 
 
 def as_json(data: bytes | None) -> dict[str, Any] | None:
-    """The same for programs; None where there are no bytes at all."""
+    """The same for programs; None where there are no bytes at all (a null)."""
     if data is None:
         return None
     value = shown(data)
     return {"encoding": value.encoding, "text": value.text, "size": value.size, "is_cut": value.is_cut}
+
+
+def whole_as_json(data: bytes | None) -> dict[str, Any] | None:
+    """The same, and nothing is cut."""
+    return None if data is None else msgspec.structs.asdict(shown(data, len(data)))
 
 
 def _rows(data: bytes) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Dead letters: list, show, replay, drop.")
 
 _AT_ONCE: Final = 500  # in one intent, or one statement
+_TIMES: Final = ("timestamp", "received_at", "created_at", "updated_at", "relay_due", "relayed_at")
 
 LetterId = Annotated[
     int,
@@ -105,7 +106,9 @@ def show_(
     if found is None:
         raise Unmet(f"there is no dead letter {number}; `headrace dlq list --state all` lists them")
     if raw:
-        say_bytes(found.body)
+        if found.letter.tombstone:
+            note("the message has no body (a tombstone)")
+        say_bytes(b"" if found.letter.tombstone else found.body)
     elif wants_json(output):
         say_json(_whole_as_json(found))
     else:
@@ -187,7 +190,7 @@ def as_json(letter: DeadLetterView) -> dict[str, Any]:
     """Every column; times in ISO 8601, UTC."""
     import msgspec
 
-    times = {name: iso_time(getattr(letter, name)) for name in ("timestamp", "received_at", "created_at", "updated_at")}
+    times = {name: iso_time(getattr(letter, name)) for name in _TIMES}
     return {**msgspec.structs.asdict(letter), **times}
 
 
@@ -199,7 +202,7 @@ def _whole_as_json(found: WholeDeadLetter) -> dict[str, Any]:
         **as_json(found.letter),
         "key": bodies.as_json(found.key),
         "headers": headers,
-        "body": bodies.as_json(found.body),
+        "body": None if found.letter.tombstone else bodies.as_json(found.body),
     }
 
 
@@ -278,9 +281,35 @@ def _table(letters: Sequence[DeadLetterView]) -> RenderableType:
         Column("message", lambda letter: letter.position, 1, "folded"),
         Column("changed", lambda letter: age(letter.updated_at, now), 1),
         Column("bytes", lambda letter: f"{letter.size:,}", 5, right=True),
+        Column("copied", _copied, 2),
         Column("error", lambda letter: letter.error, 2, "folded"),
     ]
     return listing(letters, columns, width())
+
+
+def _copied(letter: DeadLetterView) -> str:
+    """To the broker's own place, in a word; empty where nobody meant to."""
+    if letter.relayed_at is not None:
+        return "yes"
+    if letter.relay_due is not None:
+        return "failing" if letter.relay_error else "waits"
+    return "refused" if letter.relay_error and letter.state in ("dead", "replaying") else ""
+
+
+def _copy(letter: DeadLetterView, now: float) -> str:
+    """The same in a sentence: when, or why not."""
+    match _copied(letter):
+        case "yes":
+            return when(letter.relayed_at or 0.0, now)
+        case "waits":
+            return "not yet, it is due"
+        case "failing":
+            tried = count(letter.relay_failures, "time")
+            return f"not yet, it failed {tried}, the last because: {letter.relay_error}"
+        case "refused":
+            return f"no, and it is not tried again: {letter.relay_error}"
+        case _:
+            return ""
 
 
 def _parts(found: WholeDeadLetter, now: float) -> list[RenderableType]:
@@ -293,7 +322,7 @@ def _parts(found: WholeDeadLetter, now: float) -> list[RenderableType]:
         parts += ["", "headers", facts(headers)]
     if not found.letter.whole:
         parts += ["", "what is kept as the body are not the message's own bytes: it can't be replayed"]
-    return [*parts, "", bodies.for_terminal(found.body)]
+    return [*parts, "", bodies.for_terminal(None if found.letter.tombstone else found.body)]
 
 
 def _verdict(letter: DeadLetterView, now: float) -> list[tuple[str, str]]:
@@ -306,6 +335,7 @@ def _verdict(letter: DeadLetterView, now: float) -> list[tuple[str, str]]:
         ("attempts", str(letter.attempts) if letter.attempts else ""),
         ("changed", when(letter.updated_at, now)),
         ("stored", when(letter.created_at, now)),
+        ("copied", _copy(letter, now)),
         ("repeats", f"it came again {count(letter.repeats, 'time')}" if letter.repeats else ""),
     ]
 

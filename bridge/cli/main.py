@@ -18,8 +18,10 @@ from bridge.cli import (
     run,
     runs,
     schema,
+    send,
     show,
     status,
+    tail,
     test,
     validate,
     version,
@@ -50,6 +52,8 @@ app.command()(validate.validate)
 app.command("test")(test.run_tests)
 app.command()(explain.explain)
 app.command()(run.run)
+app.command()(send.send)
+app.command()(tail.tail)
 app.command()(status.status)
 app.command()(show.show)
 app.add_typer(runs.app, name="runs")

@@ -18,7 +18,7 @@ from bridge.config.model import Count
 from bridge.config.nodes import TRUE, Mapping, Node, Place, Scalar, Sequence
 from bridge.config.reading import Reading, Where
 from bridge.config.shapes import Looks, fields_of
-from bridge.core.model import Meta
+from bridge.core.model import TOMBSTONE, Meta, Tombstone
 from bridge.core.units import format_size
 from bridge.language.calls import call
 from bridge.language.times import NS
@@ -30,7 +30,9 @@ LARGEST: Final = 64 * 1024 * 1024
 """Bytes of a file with a message."""
 
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_ONE_OF: Final = "one of `body` (JSON), `text`, `base64` and `file` holds the message's bytes"
+_ONE_OF: Final = (
+    "one of `body` (JSON), `text`, `base64` and `file` holds the message's bytes; `tombstone: true` is one without"
+)
 
 Unread = Annotated[Node, Looks(Any)]
 """The type of a key whose value is read here, from its node."""
@@ -63,10 +65,11 @@ class MessageBlock(Struct, frozen=True, kw_only=True):
     message_id: Unread | None = None
     lane: Unread | None = None
     delivery_attempt: Count | None = None
+    tombstone: Unread | None = None
 
 
 _MESSAGE: Final = fields_of(MessageBlock)
-_BODIES: Final = ("body", "text", "base64", "file")
+_BODIES: Final = ("body", "text", "base64", "file", "tombstone")
 
 
 def sample_of(node: Node, where: Where, reading: Reading) -> Sample | None:
@@ -93,7 +96,8 @@ def sample_of(node: Node, where: Where, reading: Reading) -> Sample | None:
     if len(reading.problems) > before:
         return None
     body = parts.pop(written[0])
-    return Sample(body, Meta(**{"position": "", **parts, "delivery_attempt": good.get("delivery_attempt")}))
+    told = {"position": "", **parts, "delivery_attempt": good.get("delivery_attempt")}
+    return Sample(body, Meta(**told, tombstone=type(body) is Tombstone))
 
 
 def json_of(node: Node) -> bytes:
@@ -193,10 +197,20 @@ def _key(node: Node) -> bytes:
     return node.text.encode()
 
 
-def _headers(node: Node) -> tuple[tuple[str, bytes], ...]:
+def _headers(node: Node) -> tuple[tuple[str, bytes | None], ...]:
     if not isinstance(node, Mapping):
         raise Unfit(node.place, "expected a mapping", "names with their values: {content-type: application/json}")
-    return tuple((name, _key(entry.value)) for name, entry in node.entries.items())
+    return tuple((name, _header(entry.value)) for name, entry in node.entries.items())
+
+
+def _header(node: Node) -> bytes | None:
+    return None if isinstance(node, Scalar) and node.kind == "nothing" else _key(node)
+
+
+def _tombstone(node: Node) -> bytes:
+    if not isinstance(node, Scalar) or node.kind != "bool" or node.text not in TRUE:
+        raise Unfit(node.place, "expected true", "leave it out where the message has a body")
+    return TOMBSTONE
 
 
 _READERS: Final[dict[str, Callable[[Node], object]]] = {
@@ -204,6 +218,7 @@ _READERS: Final[dict[str, Callable[[Node], object]]] = {
     "text": _bytes_of_text,
     "base64": _base64,
     "file": _file,
+    "tombstone": _tombstone,
     "key": _key,
     "headers": _headers,
     "timestamp": time_of,

@@ -31,6 +31,20 @@ ConfigPaths = Annotated[
         show_default=False,
     ),
 ]
+StreamConfigPaths = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="PATH",
+        help=f"The configuration that has the stream. {_DEFAULT_PATH}",
+        show_default=False,
+    ),
+]
+StreamName = Annotated[
+    str,
+    typer.Argument(metavar="STREAM", help="The name of a stream.", autocompletion=stream_names, show_default=False),
+]
 StoreUrl = Annotated[
     str | None,
     typer.Option(

@@ -28,12 +28,23 @@ def wants_json(asked: Format | None) -> bool:
     return asked == "json" if asked is not None else not sys.stdout.isatty()
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
 def say_json(value: object) -> None:
     """One JSON document, UTF-8, indented. Values may be msgspec Structs, `Raw` included."""
     import msgspec
 
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    say_bytes(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n")
+    say_bytes(_CONTROLS.sub(_escaped, text).encode() + b"\n")
+
+
+def say_json_line(value: object) -> None:
+    """The same in one line, for documents that come one after the other."""
+    import msgspec
+
+    say_bytes(_CONTROLS.sub(_escaped, msgspec.json.encode(value).decode()).encode() + b"\n")
 
 
 def say(text: str) -> None:

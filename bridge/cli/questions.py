@@ -15,7 +15,7 @@ from bridge.cli.messages import LARGEST, seconds_of
 from bridge.cli.output import note
 from bridge.config.model import Config
 from bridge.config.suggest import did_you_mean, listed
-from bridge.core.model import Meta
+from bridge.core.model import TOMBSTONE, Meta
 from bridge.core.units import format_size
 from bridge.rehearsal import Sample
 from bridge.store.reader import Reader
@@ -55,7 +55,7 @@ def question_of(given: Given, dlq: int | None, config: Config, store: str | None
     stream = _stream(given, config)
     timestamp = None if given.timestamp is None else _time("--timestamp", given.timestamp)
     key = None if given.key is None else given.key.encode()
-    meta = Meta("standard input", timestamp, key, tuple(map(_header, given.headers)))
+    meta = Meta("standard input", timestamp, key, tuple(map(header_of, given.headers)))
     return Question(stream, given.watcher, Sample(_standard_input(), meta), time.time() if now is None else now)
 
 
@@ -102,7 +102,8 @@ def _standard_input() -> bytes:
     return body
 
 
-def _header(text: str) -> tuple[str, bytes]:
+def header_of(text: str) -> tuple[str, bytes]:
+    """Of `NAME=VALUE`. Raises WrongCall."""
     name, is_pair, value = text.partition("=")
     if not (name and is_pair):
         raise WrongCall(f"--header {text}: write NAME=VALUE")
@@ -135,9 +136,11 @@ def _of_letter(given: Given, number: int, now: float | None, config: Config, sto
     _refuse_other_stream(given.watcher, letter.stream, config)
     if not letter.whole:
         note("what is kept as its body are not the message's own bytes")
-    meta = Meta(letter.position, letter.timestamp, found.key, tuple(headers_of(found.headers)))
+    headers = tuple(headers_of(found.headers))
+    meta = Meta(letter.position, letter.timestamp, found.key, headers, tombstone=letter.tombstone)
+    body = TOMBSTONE if letter.tombstone else found.body
     when = letter.received_at if now is None else now
-    return Question(letter.stream, given.watcher, Sample(found.body, meta), when, _told(found))
+    return Question(letter.stream, given.watcher, Sample(body, meta), when, _told(found))
 
 
 def _refuse_other_stream(watcher: str | None, stream: str, config: Config) -> None:

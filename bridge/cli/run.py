@@ -26,15 +26,31 @@ Accept = Annotated[
     typer.Option(
         "--accept",
         metavar="NAME",
-        help="A watcher's id that comes back with another definition, or a stream that reads another source than "
-        "before: this is meant. May be given several times.",
+        help="A watcher's id that comes back with another definition, a stream that reads another source than "
+        "before, or one whose broker was told of another store: this is meant. May be given several times.",
+        show_default=False,
+    ),
+]
+Rewind = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rewind",
+        metavar="STREAM",
+        help="A stream whose broker was told more than the store remembers (the store was restored from a copy): go "
+        "back to what the store knows. May be given several times.",
         show_default=False,
     ),
 ]
 NoLive = Annotated[bool, typer.Option("--no-live", help="On a terminal too: the log alone, without the table.")]
 
 
-def run(paths: Paths = None, log_level: Level = "info", accept: Accept = None, no_live: NoLive = False) -> None:
+def run(
+    paths: Paths = None,
+    log_level: Level = "info",
+    accept: Accept = None,
+    rewind: Rewind = None,
+    no_live: NoLive = False,
+) -> None:
     """Carry messages to runs, until SIGTERM or Ctrl-C.
 
     A second signal ends it at once. The configuration is checked first, as `headrace validate` does. The log goes
@@ -42,25 +58,29 @@ def run(paths: Paths = None, log_level: Level = "info", accept: Accept = None, n
     the log level is debug.
 
     Exit codes: 0 stopped cleanly, 1 problems in the configuration, 3 the store can't be used (another process has
-    it, its path is bad, it is newer), 4 the time to stop ran out (nothing is lost, some work comes again), 70 code of
-    watchers hung too often, 128 + signal ended at once.
+    it, its path is bad, it is newer), or the place for dead letters can't (it does not exist, say), 4 the time to
+    stop ran out (nothing is lost, some work comes again), 70 code of watchers hung too often, 128 + signal ended at
+    once.
 
     \b
     Examples:
       headrace run
       headrace run conf/ --log-level warning
       headrace run --accept eu_orders
+      headrace run --rewind orders
     """
     log_at(log_level)
     config = checked(paths)
     accepted = accept or []
     _refuse_unknown(accepted, config)
+    back = rewind or []
+    _refuse_without_places(back, config)
     from bridge import wiring
 
     table = None if no_live or log_level == "debug" else _table(config)
     try:
         _announce(config, log_level)
-        code = wiring.run(config, accept=accepted, watch=table)
+        code = wiring.run(config, accept=accepted, rewind=back, watch=table)
     finally:
         if table is not None:
             table.close()
@@ -89,6 +109,22 @@ def _refuse_unknown(accepted: Sequence[str], config: Config) -> None:
         if name not in known:
             hint = did_you_mean(name, known, "name a watcher's id or a stream")
             raise WrongCall(f"--accept {name}: there is no watcher or stream of this name; {hint}")
+
+
+def _refuse_without_places(names: Sequence[str], config: Config) -> None:
+    from bridge.config.suggest import did_you_mean
+    from bridge.wiring import keeps_places
+
+    for name in names:
+        stream = config.streams.get(name)
+        if stream is None:
+            hint = did_you_mean(name, config.streams, "name a stream")
+            raise WrongCall(f"--rewind {name}: there is no stream of this name; {hint}")
+        if not keeps_places(stream):
+            raise WrongCall(
+                f"--rewind {name}: the source of this stream (kind {stream.kind!r}) keeps no place that could be ahead "
+                "of the store; leave it out"
+            )
 
 
 def _announce(config: Config, log_level: str) -> None:

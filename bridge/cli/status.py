@@ -62,7 +62,7 @@ def _report(health: Health, trouble: str, instances: Sequence[Instance], reader:
         "store": {"trouble": trouble or None},
         "instances": [_instance(instance) for instance in instances],
         "streams": [
-            {"instance": instance.row.id, "stream": name, **said}
+            {"instance": instance.row.id, "stream": name, **said, **_relay(name, said, counts)}
             for instance in instances
             if instance.is_up
             for name, said in instance.part("streams").items()
@@ -72,6 +72,12 @@ def _report(health: Health, trouble: str, instances: Sequence[Instance], reader:
         "retrying": counts.attempts,
         "watchers": _watchers(reader.watchers()),
     }
+
+
+def _relay(stream: str, said: Mapping[str, Any], counts: Counts) -> dict[str, Any]:
+    """What the instance says of copying dead letters to the broker's own place, and how many wait for it."""
+    relay = said.get("relay")
+    return {"relay": {**relay, "waiting": dict(counts.relays).get(stream, 0)}} if isinstance(relay, dict) else {}
 
 
 def _instance(instance: Instance) -> dict[str, Any]:
@@ -138,6 +144,7 @@ def _parts(health: Health, instances: Sequence[Instance], report: Mapping[str, A
         _stream_table(report["streams"]),
         _target_table(report["targets"]),
         _letter_table(report["dead_letters"]),
+        _relay_table(report["streams"]),
         _error_table(report["streams"]),
         _watcher_lines(report["watchers"]),
     )
@@ -219,6 +226,24 @@ def _letter_table(letters: Mapping[str, Mapping[str, int]]) -> RenderableType | 
         Column("waiting", lambda row: f"{row[2]:,}", right=True),
     ]
     return listing(shown, columns, width()) if shown else None
+
+
+def _relay_table(streams: Sequence[Mapping[str, Any]]) -> RenderableType | None:
+    from bridge.cli.health import number
+    from bridge.cli.tables import Column, listing
+
+    def told(key: str) -> Any:
+        return lambda row: f"{number(row[1], key):,}"
+
+    rows = [(said["stream"], said["relay"]) for said in streams if isinstance(said.get("relay"), dict)]
+    columns: list[Column[tuple[str, Mapping[str, Any]]]] = [
+        Column("dead letters of", lambda row: row[0]),
+        Column("copied", told("relayed"), right=True),
+        Column("to be copied", told("waiting"), right=True),
+        Column("refused", told("refused"), 1, right=True),
+        Column("trouble", lambda row: str(row[1].get("trouble") or ""), 1, "folded"),
+    ]
+    return listing(rows, columns, width()) if rows else None
 
 
 def _error_table(streams: Sequence[Mapping[str, Any]]) -> RenderableType | None:

@@ -102,6 +102,19 @@ path: drop                       # each file in this folder is a message; once s
         folders=("drop",),
         feed="cp samples/big_order.json drop/",
     ),
+    "kafka": Part(
+        """\
+kind: kafka
+bootstrap_servers: [127.0.0.1:9092]
+topics: [orders]
+group_id: headrace-orders        # its own: nobody else reads with it
+start: earliest                  # where it begins the first time: earliest, latest, a time, or an offset
+# dead_letter: {topic: orders.dead, create: true}
+# tls: {}
+# sasl: {mechanism: SCRAM-SHA-512, username: headrace, password: "${KAFKA_PASSWORD}"}
+""",
+        feed="headrace send orders --file samples/big_order.json",
+    ),
     "python": Part(
         """\
 kind: python

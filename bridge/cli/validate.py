@@ -6,14 +6,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bridge.cli.endings import FINDINGS
 from bridge.cli.opening import config_of
 from bridge.cli.options import Output, Paths
-from bridge.cli.output import say, say_json, wants_json
+from bridge.cli.output import Format, say, say_json, show_parts, wants_json, width
 from bridge.cli.words import count
 
 if TYPE_CHECKING:
@@ -21,16 +21,26 @@ if TYPE_CHECKING:
     from bridge.config.problems import Problem
 
 
-def validate(paths: Paths = None, output: Output = None) -> None:
+Connect = Annotated[
+    bool,
+    typer.Option(
+        "--connect", help="Look at the brokers, too: are topics, rights and offsets as the streams need them?"
+    ),
+]
+
+
+def validate(paths: Paths = None, connect: Connect = False, output: Output = None) -> None:
     """Check a configuration, report every problem at once.
 
-    Each comes with its place and what to write instead. Connects to nothing; folders and commands must be there,
-    Python classes are imported and made. Exit code 1 when there is a problem.
+    Each comes with its place and what to write instead. Connects to nothing without --connect, and then takes nothing
+    from any stream; folders and commands must be there, Python classes are imported and made. Exit code 1 when there
+    is a problem.
 
     \b
     Examples:
       headrace validate
       headrace validate conf/ --output json
+      headrace validate --connect
     """
     from bridge.config.problems import ConfigError
 
@@ -47,10 +57,27 @@ def validate(paths: Paths = None, output: Output = None) -> None:
         from bridge.cli.problems import complain_of_all
 
         complain_of_all(warnings, is_warning=True)
-    if wants_json(output):
+    if connect:
+        _connect(config, warnings, output)
+    elif wants_json(output):
         say_json(_report((), warnings))
     else:
         say(f"ok: {summary(config)}")
+
+
+def _connect(config: Config, warnings: Sequence[Problem], output: Format | None) -> None:
+    """The look at the brokers, once the configuration itself is fine."""
+    from bridge.cli import connecting
+
+    looks = connecting.looked_at(config)
+    is_ok = not connecting.has_errors(looks)
+    if wants_json(output):
+        say_json(_report((), warnings) | {"ok": is_ok, "streams": connecting.as_json(looks)})
+    else:
+        show_parts(connecting.table_of(looks, width()))
+        say(f"\n{'ok' if is_ok else 'not ok'}: {summary(config)}; {connecting.summary(looks)}")
+    if not is_ok:
+        raise typer.Exit(FINDINGS)
 
 
 def checked(given: Sequence[Path] | None) -> Config:

@@ -59,6 +59,18 @@ def read_streams(
     return found
 
 
+def shares_of(streams: Mapping[str, tuple[StreamConfig, str]], kinds: Kinds) -> dict[str, str]:
+    """What a stream must not have in common with another of its kind, by name: its source, if the kind says no more."""
+    shares: dict[str, str] = {}
+    for name, (config, source) in streams.items():
+        share = kinds.streams[config.kind]().share
+        try:
+            shares[name] = source if share is None else share(config.options)
+        except (HeadraceError, OSError, ValueError):  # as with the source, which has been told of
+            shares[name] = source
+    return shares
+
+
 def read_targets(entries: Iterable[Entry], kinds: Kinds, reading: Reading, *, check: bool) -> dict[str, TargetConfig]:
     """The targets that could be read, by name."""
     found: dict[str, TargetConfig] = {}

@@ -31,12 +31,18 @@ KNOWN_VARIABLES: Final = frozenset(
 
 
 def refuse_shared_sources(
-    streams: Mapping[str, tuple[StreamConfig, str]], entries: Mapping[str, Entry], reading: Reading
+    streams: Mapping[str, tuple[StreamConfig, str]],
+    shares: Mapping[str, str],
+    entries: Mapping[str, Entry],
+    reading: Reading,
 ) -> None:
-    """Two streams of one kind that read the same source take each other's messages."""
+    """Two streams of one kind that read the same source take each other's messages.
+
+    `shares` says what may not be the same; where two readers of one source don't take from each other, that is more.
+    """
     first: dict[tuple[str, str], str] = {}
-    for name, (config, source) in streams.items():
-        other = first.setdefault((config.kind, source), name)
+    for name, (config, _) in streams.items():
+        other = first.setdefault((config.kind, shares[name]), name)
         if other != name:
             reading.problem(
                 entries[name].key.place,

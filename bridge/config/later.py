@@ -19,8 +19,6 @@ STREAM: Final = {
     "id": "",
     "start": "",
     "dead_letter": "dead letters are kept in the store: see `headrace dlq list`",
-    "overflow": "leave it out: a full stream pauses",
-    "subscriber_queue_size": "",
     "on_unmatched": "leave it out: what no watcher matches is settled and counted",
     "queues": "leave it out: every instance runs every stream",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bridge.config.blocks import Kinds, read_streams, read_targets
+from bridge.config.blocks import Kinds, read_streams, read_targets, shares_of
 from bridge.config.checks import refuse_shared_sources, warn_of_unused, warn_of_variables
 from bridge.config.defaults import merged_section, read_defaults
 from bridge.config.document import BLOCKS, SECTIONS, Document
@@ -65,7 +65,7 @@ class _Loader:
         defaults = read_defaults(self._document.singles.get("defaults"), reading)
         written = merged_section(sections["streams"], defaults.streams)
         streams = read_streams(written.values(), self._kinds, reading, check=self._check)
-        refuse_shared_sources(streams, written, reading)
+        refuse_shared_sources(streams, shares_of(streams, self._kinds), written, reading)
         shared = merged_section(sections["targets"], defaults.targets)
         targets = read_targets(shared.values(), self._kinds, reading, check=self._check)
         watchers = WatcherReader(self._known(streams), defaults, reading)

@@ -20,6 +20,9 @@ MIB: Final = 1024 * KIB
 MINUTE: Final = 60.0
 DAY: Final = 86400.0
 
+SUBSCRIBER_QUEUE_SIZE: Final = 1024
+"""With `overflow: fail`, where the configuration names no other."""
+
 Positive = Annotated[Duration, Meta(gt=0)]
 NotNegative = Annotated[Duration, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
@@ -90,9 +93,12 @@ class Backoff(Struct, frozen=True):
 
 
 class StreamRetry(Backoff, frozen=True):
-    """How a failed try of a watcher is repeated: in this process, for that watcher alone."""
+    """How a failed try of a watcher is repeated.
 
-    mode: Annotated[Literal["process"], Meta(extra={"later": ("broker",)})] = "process"
+    `process`: in this process, for that watcher alone. `broker`: the source delivers the event again, to all.
+    """
+
+    mode: Literal["process", "broker"] = "process"
 
 
 class TargetRetry(Backoff, frozen=True):
@@ -120,6 +126,22 @@ class StreamConfig(Struct, frozen=True):
     max_outstanding_bytes: Bytes = 64 * MIB
     max_retrying: Count = 1000
     max_advancing: Count = 8
+    overflow: Literal["pause", "fail"] = "pause"
+    subscriber_queue_size: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.subscriber_queue_size is not None and self.overflow != "fail":
+            raise ValueError(
+                f"`subscriber_queue_size` ({self.subscriber_queue_size}) means nothing without `overflow: fail`: with "
+                "`overflow: pause` no watcher is ever too far behind. Remove it, or add `overflow: fail`"
+            )
+
+    @property
+    def queue_size(self) -> int | None:
+        """How many events a Python watcher may be behind before it fails what comes in addition; None: any number."""
+        if self.overflow == "pause":
+            return None
+        return SUBSCRIBER_QUEUE_SIZE if self.subscriber_queue_size is None else self.subscriber_queue_size
 
     @property
     def is_strict(self) -> bool:

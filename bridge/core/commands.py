@@ -22,6 +22,7 @@ class Limits(Struct, frozen=True):
 
     `retry` spaces a watcher's tries at an event; `advance_retry` and `advance_attempts` those of telling the broker.
     With `retry_mode` `broker` a failed try is reported to the broker, which delivers the event again to everybody.
+    With a `queue_size` a Python watcher that is further behind fails what comes in addition; None: nobody fails that.
     """
 
     retry: Backoff = Backoff()
@@ -29,6 +30,7 @@ class Limits(Struct, frozen=True):
     max_outstanding: int = 10_000
     max_outstanding_bytes: int = 64 * 1024 * 1024
     max_retrying: int = 1000
+    queue_size: int | None = None
     max_advancing: int = 8
     advance_max: int = 500  # events of the unordered lane in one batch
     advance_attempts: int = 10

@@ -31,6 +31,10 @@ class Refused(HeadraceError):
     """The other side will never take this: trying again is useless."""
 
 
+class StartRefused(Refused):
+    """A stream can't begin until a person has decided or corrected something. Nothing was read, nothing was moved."""
+
+
 class StoreUnavailable(HeadraceError):
     """The store can't commit now (disk full, locked, read-only, gone). Back-pressure, never a verdict on data."""
 

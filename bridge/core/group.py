@@ -9,7 +9,7 @@ comes back as commands, a few per poll. Its rules (numbers as in docs/semantics.
 - What carries an older epoch (a dead lane, a dead ticket, an old slice) changes nothing (22).
 - Each failed try is written before the next begins, and a spent budget rejects (15). A try that we ended costs
   nothing (13).
-- Limits pause, and never drop (17).
+- Limits pause, and never drop (17); unless a watcher is to fail what it is too far behind with (`queue_size`).
 
 Time comes in as `now` (monotonic seconds); `wake_at` says when `time_passed` has something to do. `release.py` has the
 lanes and what may be settled, `tries.py` the Python watchers; here is what ties them together.
@@ -40,7 +40,7 @@ from bridge.core.model import (
 )
 from bridge.core.release import Outlet
 from bridge.core.seat import Binding, Seat, Ticket
-from bridge.core.tries import Prior, Tries
+from bridge.core.tries import History, Tries
 from bridge.core.window import Verdict
 
 
@@ -48,16 +48,23 @@ class StreamGroup:
     """See the head of the file. Methods return the commands that follow; an illegal step raises and changes nothing."""
 
     def __init__(
-        self, declared: int, limits: Limits, *, seats: Iterable[Seat] = (), prior: Prior | None = None
+        self,
+        declared: int,
+        limits: Limits,
+        *,
+        seats: Iterable[Seat] = (),
+        history: History | None = None,
+        is_suspect: bool = False,
     ) -> None:
-        """`declared`: how many declarative watchers. `prior(watcher, payload)`: tries that failed before."""
+        """`declared`: how many declarative watchers. `is_suspect`: the process died lately, see `open_one`."""
         self.declared = declared
         self.tally = Tally()
         self.is_stopping = False
         self._outbox = Outbox()
         self._timers = Timers()
         self._outlet = Outlet(limits, self._outbox, self._timers, self.tally)
-        self._tries = Tries(limits, self._outlet, self._outbox, self._timers, prior)
+        self._tries = Tries(limits, self._outlet, self._outbox, self._timers, history)
+        self._tries.is_suspect = is_suspect
         for seat in seats:
             self.join(seat)
 
@@ -90,6 +97,11 @@ class StreamGroup:
     @property
     def has_paused_lanes(self) -> bool:
         return self._outlet.paused_lanes > 0
+
+    @property
+    def is_suspect(self) -> bool:
+        """Each try is written before it begins: `hand_over` gives nothing but what `open_one` has opened."""
+        return self._tries.is_suspect
 
     @property
     def failure(self) -> str | None:
@@ -231,7 +243,24 @@ class StreamGroup:
         self._tries.require(seat)
         if seat.open:
             raise IllegalStep(f"watcher {seat.id!r} still holds {seat.open} tickets")
-        return [] if self.is_stopping else seat.pull(limit)
+        return [] if self.is_stopping else self._tries.hand_over(seat, limit)
+
+    def open_one(self, seat: Seat) -> list[Command]:
+        """In suspect mode, the seat's turn: a Wake follows once it is durable that its next try begins.
+
+        `hand_over` then gives that one ticket, or none if its lane has gone. No commands: there is nothing to try.
+        """
+        self._tries.require(seat)
+        if not self.is_suspect or seat.open or seat.opening is not None:
+            raise IllegalStep(f"watcher {seat.id!r} opens an event that is not the only one")
+        if not self.is_stopping:
+            self._tries.open_one(seat)
+        return self._outbox.drain()
+
+    def trust(self) -> list[Command]:
+        """Suspect mode is over."""
+        self._tries.trust()
+        return self._outbox.drain()
 
     def returned(self, seat: Seat, verdicts: Sequence[tuple[Ticket, Verdict]], now: float) -> list[Command]:
         """Tries ended. A verdict on a ticket that is not current any more changes nothing."""
@@ -256,10 +285,8 @@ class StreamGroup:
     # Settled ---------------------------------------------------------------------------------------------------------
 
     def advanced(self, advances: Sequence[Advance], unsettled: int = 0) -> list[Command]:
-        """The broker was told. `unsettled` of the events it left as they were: they come again."""
-        self._outlet.advanced(advances)
-        self.tally.settled -= unsettled
-        self.tally.unsettled += unsettled
+        """The broker was told. `unsettled` of the events it left as they were: they come again, as what failed does."""
+        self._outlet.advanced(advances, unsettled)
         return self._after_lanes()
 
     def advance_failed(

@@ -104,14 +104,13 @@ class Lane(Struct, eq=False):
         if head is None or head.pending or self.advancing:
             return None
         runs: list[tuple[AdvanceOutcome, list[Any]]] = []
-        length = size = 0
+        length = size = failed = 0
         last: Span | None = None
-        has_failed = False
         while head is not None and not head.pending:
             if head.failed:
                 if length:
                     break
-                has_failed = True
+                failed = len(head.payloads)
             if last is not None and head.ended_like(last):
                 runs[-1][1].extend(head.payloads)
             else:
@@ -120,12 +119,12 @@ class Lane(Struct, eq=False):
             length += len(head.payloads)
             size += head.size
             head = head.next
-            if has_failed:
+            if failed:
                 break
         self.head = head
         if head is None:
             self.tail = None
-        return Taken(AdvanceBatch(runs, length), size, has_failed)
+        return Taken(AdvanceBatch(runs, length), size, failed)
 
     @property
     def oldest(self) -> float | None:
@@ -143,11 +142,11 @@ class Lane(Struct, eq=False):
 
 
 class Taken(Struct, eq=False):
-    """What a lane gave away for settlement, and the bytes that it stands for."""
+    """What a lane gave away for settlement, and the bytes that it stands for. `failed` events come again."""
 
     batch: AdvanceBatch
     size: int
-    has_failed: bool = False
+    failed: int = 0
 
 
 class UnorderedLane(Lane):
@@ -186,7 +185,7 @@ class UnorderedLane(Lane):
     def take(self, most: int) -> Taken | None:
         """Up to `most` of what has resolved."""
         runs: list[tuple[AdvanceOutcome, list[Any]]] = []
-        length = total = 0
+        length = total = failed = 0
         while self.ready and length < most:
             outcome, payloads, size = self.ready.popleft()
             room = most - length
@@ -197,7 +196,9 @@ class UnorderedLane(Lane):
             runs.append((outcome, payloads))
             length += len(payloads)
             total += size
-        return Taken(AdvanceBatch(runs, length), total) if length else None
+            if outcome.failed:
+                failed += len(payloads)
+        return Taken(AdvanceBatch(runs, length), total, failed) if length else None
 
     @property
     def oldest(self) -> float | None:

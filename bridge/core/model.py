@@ -240,14 +240,25 @@ class Attempt(Struct, eq=False, gc=False):
     error: str = ""
 
 
+class Opened(Struct, eq=False, gc=False):
+    """A try is about to begin, alone in the whole process: written before, so that a death is charged to this event.
+
+    `deaths`: how often the process died of it before, in a row.
+    """
+
+    watcher: str
+    payload: Any
+    deaths: int = 0
+
+
 class Forget(Struct, eq=False, gc=False):
-    """The event resolved after failed tries: its attempts go, in the commit that resolves it."""
+    """The event resolved, and something was written of its tries: that goes, in the commit that resolves it."""
 
     watcher: str
     payload: Any
 
 
-Record = Run | Reject | Attempt | Forget
+Record = Run | Reject | Attempt | Opened | Forget
 
 
 class Fault(Struct, eq=False, gc=False):

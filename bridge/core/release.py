@@ -118,9 +118,10 @@ class Outlet:
         self.advancing += 1
         self._outbox.append(advance)
 
-    def advanced(self, advances: Sequence[Advance]) -> None:
-        """The broker was told."""
+    def advanced(self, advances: Sequence[Advance], unsettled: int) -> None:
+        """The broker was told. It left `unsettled` events as they were, beside those that failed or among them."""
         self.advancing -= len(advances)
+        settled = failed = 0
         for advance in advances:
             lane = advance.lane
             lane.advancing -= 1
@@ -128,9 +129,10 @@ class Outlet:
                 continue
             length = len(advance.batch)
             self._vacate(lane, length, advance.taken.size)
-            self._tally.settled += length
-            if advance.taken.has_failed and lane.ordered:
-                self.kill(lane)  # what lies behind comes again from the broker, in order
+            settled += length
+            failed += advance.taken.failed
+            if advance.taken.failed and lane.ordered:
+                self._begin_again(lane)
                 continue
             if lane.outstanding:
                 self.release(lane)
@@ -138,6 +140,9 @@ class Outlet:
             if not lane.outstanding and not lane.pinned:
                 lane.live = False  # ordering keys are unbounded: a drained lane costs nothing
                 del self.lanes[lane.key]
+        again = min(max(unsettled, failed), settled)
+        self._tally.settled += settled - again
+        self._tally.unsettled += again
         self._next()
 
     def advance_failed(
@@ -190,7 +195,7 @@ class Outlet:
         """The lane is ours from now on: its epoch. What an earlier assignment left is dropped."""
         old = self.lanes.get(key)
         if old is not None:
-            self.kill(old)
+            self._begin_again(old)
         return self._open(key, pinned=True).epoch
 
     def revoked(self, keys: Iterable[Hashable]) -> list[tuple[Hashable, AdvanceBatch]]:
@@ -203,12 +208,18 @@ class Outlet:
             in_flight, lane.advancing = lane.advancing, 0
             taken = lane.take(max(1, lane.outstanding))
             lane.advancing = in_flight
-            if taken is not None and not taken.has_failed:
+            if taken is not None and not taken.failed:
                 self._vacate(lane, len(taken.batch), taken.size)
                 self._tally.settled += len(taken.batch)
                 last.append((key, taken.batch))
             self.kill(lane)
         return last
+
+    def _begin_again(self, lane: Lane) -> None:
+        """Drops the lane, which stays ours: what lies behind comes again from the broker, and must not stay paused."""
+        if lane.paused:
+            self._outbox.append(ResumeLane(lane.key))
+        self.kill(lane)
 
     def kill(self, lane: Lane) -> None:
         """Nothing that still holds the lane may change anything from now on."""

@@ -64,6 +64,13 @@ class Round:
         """We ended the try."""
         self._end(self._held().abandon())
 
+    def drop_stale(self) -> None:
+        """Tickets that we have ended are not waited for: what comes next may come at once."""
+        stale = [ticket for ticket in self._left if not ticket.is_current]
+        if stale:
+            self._left = deque(ticket for ticket in self._left if ticket.is_current)
+            self.verdicts += [(ticket, RETURNED) for ticket in stale]
+
     def take_verdicts(self) -> list[tuple[Ticket, Verdict]]:
         """What is to be handed back now."""
         verdicts, self.verdicts = self.verdicts, []

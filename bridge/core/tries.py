@@ -3,37 +3,52 @@
 verdict    nothing derived, no failed try   resolved at once: a healthy event costs no write
            acked / rejected                 one commit (runs, dead letter, attempts forgotten), then resolved
            failed                           the attempt is written, then the next try may begin at `due`
+           failed, `retry_mode` broker      the attempt is written, then resolved as failed: it comes again to all
            failed, budget spent             a dead letter, then resolved as rejected
            returned                         back in front of the queue, nothing spent
+
+Suspect mode: after a death of the process a try is written before it begins, and begins alone. Whose turn it is, over
+all groups, is not decided here: `open_one` is that turn, and `trust` ends the mode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
 
 from bridge.core.commands import Left, Limits, Outbox, Persist, Recall, Timers, Token, Wake
 from bridge.core.errors import IllegalStep
 from bridge.core.lane import Lane, Span
-from bridge.core.model import Attempt, Forget, Record, Reject, Rejection, Run
+from bridge.core.model import Attempt, Forget, Opened, Record, Reject, Rejection, Run
 from bridge.core.release import Outlet
-from bridge.core.seat import Binding, Seat, Ticket
+from bridge.core.seat import UNTRIED, Binding, Past, Seat, Ticket
 from bridge.core.window import Verdict
 
-Prior = Callable[[str, Any], int]
+MOST_DEATHS: Final = 3
+"""An event that the process died of so often in a row, while nothing else was open, is not tried again."""
+
+
+class History(Protocol):
+    """What is written of earlier tries. False while that is nothing at all, which is asked once a slice."""
+
+    def __bool__(self) -> bool: ...
+    def __call__(self, watcher: str, payload: Any) -> tuple[int, int] | None:
+        """Failed tries, and deaths in a row; None where nothing is written."""
+        ...
 
 
 class Tries:
     """See the head of the file."""
 
-    def __init__(self, limits: Limits, outlet: Outlet, outbox: Outbox, timers: Timers, prior: Prior | None) -> None:
+    def __init__(self, limits: Limits, outlet: Outlet, outbox: Outbox, timers: Timers, history: History | None) -> None:
         self.seats: dict[str, Seat] = {}
         self.committing = 0
+        self.is_suspect = False
         self._limits = limits
         self._outlet = outlet
         self._outbox = outbox
         self._timers = timers
-        self._prior = prior
+        self._history = history
 
     # Seats -----------------------------------------------------------------------------------------------------------
 
@@ -68,8 +83,8 @@ class Tries:
             self._woke(span)
         self._outbox.append(Recall(seat))
         for span in spans:
-            self._reject(seat, span, reason, "", seat.tries.get(span, 0))
-        seat.tries.clear()
+            self._reject(seat, span, reason, "", seat.past.get(span, UNTRIED).tries)
+        seat.past.clear()
         self.leave(seat)
 
     def give_back(self, seat: Seat) -> None:
@@ -86,28 +101,62 @@ class Tries:
     def forget_lanes(self, lanes: Sequence[Lane]) -> None:
         """The lanes are dead: tries at their events end, and nothing is owed of them."""
         for seat in list(self.seats.values()):
-            for lane in lanes:
-                seat.held.pop(lane, None)
+            for span in seat.drop_lanes(lanes):
+                self._woke(span)
             if any(not t.done and not t.span.lane.live for t in seat.out):
                 self._outbox.append(Recall(seat))
-            if seat.retired:
-                seat.drop_dead()
+            if seat.retired or self._limits.queue_size is not None:
+                seat.drop_dead()  # else it is dropped when it is met
                 self.leave(seat)
 
     # Owing -----------------------------------------------------------------------------------------------------------
 
     def owe(self, seats: Sequence[Seat], spans: list[Span]) -> None:
-        """Each of the seats owes each of the spans."""
+        """Each of the seats owes each of the spans, which are of one lane and not in it yet."""
         if not spans:
             return
         for seat in seats:
-            if self._prior is not None:
-                for span in spans:
-                    tries = self._prior(seat.id, span.payloads[0])
-                    if tries:
-                        seat.tries[span] = tries
-            seat.queue.extend(spans)
-            self._wake(seat)
+            room = self._room(seat, spans[0].lane)
+            mine = spans if room is None or room >= len(spans) else self._overflow(seat, spans, room)
+            if self._history:
+                mine = [span for span in mine if self._may_be_tried(seat, span, self._history)]
+            if mine:
+                seat.queue.extend(mine)
+                self._wake(seat)
+
+    def _room(self, seat: Seat, lane: Lane) -> int | None:
+        """How many more events the seat takes; None: any number. A replay comes from no broker, and always fits."""
+        if lane in seat.barred:
+            return 0
+        size = self._limits.queue_size
+        return None if size is None or lane.internal else max(0, size - seat.behind)
+
+    def _overflow(self, seat: Seat, spans: list[Span], room: int) -> list[Span]:
+        """What there is no room for fails at once: nothing is tried, and nothing written. Returns what fits.
+
+        In an ordered lane whatever follows fails as well: it comes again anyhow, behind what failed here.
+        """
+        for span in spans[room:]:
+            span.failed += 1
+            span.pending -= 1
+            if not span.pending:
+                span.body = b""
+        seat.overflowed += len(spans) - room
+        if spans[0].lane.ordered:
+            seat.barred.add(spans[0].lane)
+        return spans[:room]
+
+    def _may_be_tried(self, seat: Seat, span: Span, history: History) -> bool:
+        """Takes over what is written of earlier tries. False: the process died of it too often, and it is rejected."""
+        known = history(seat.id, span.payloads[0])
+        if known is None:
+            return True
+        past = seat.past[span] = Past(*known)
+        if past.deaths < MOST_DEATHS:
+            return True
+        error = f"the process died {past.deaths} times in a row while this watcher held nothing but this event"
+        self._reject(seat, span, "killed_process", error, past.tries + past.deaths)
+        return False
 
     def _wake(self, seat: Seat) -> None:
         if seat.idle:
@@ -118,14 +167,42 @@ class Tries:
         """The delay after a failed try is over."""
         if span in seat.resting:
             self._woke(span)
-            if seat.due(span):
-                self._wake(seat)
-            self.leave(seat)
+            seat.due(span)
+            self._wake(seat)
 
     def _woke(self, span: Span) -> None:
         span.resting -= 1
         if not span.resting:
             self._outlet.retrying -= 1
+
+    # Handing over ----------------------------------------------------------------------------------------------------
+
+    def hand_over(self, seat: Seat, limit: int) -> list[Ticket]:
+        return seat.take_ready() if self.is_suspect else seat.pull(limit)
+
+    def open_one(self, seat: Seat) -> None:
+        """Its next try is written; it begins once that is durable."""
+        span = seat.pull_one()
+        if span is not None:
+            past = seat.past.setdefault(span, UNTRIED)
+            seat.opening = Binding(seat, span, opens=True)
+            self.persist([seat.opening], [Opened(seat.id, span.payloads[0], past.deaths)])
+
+    def _opened(self, binding: Binding) -> None:
+        """It is durable that a try begins. Whoever waits for that goes on, also if nothing comes of it any more."""
+        seat = binding.seat
+        if seat.opening is binding:
+            seat.opening, seat.ready = None, binding.span
+        if self.seats.get(seat.id) is seat:
+            self._outbox.append(Wake(seat))
+
+    def trust(self) -> None:
+        """Suspect mode is over: those that waited for their turn go on."""
+        self.is_suspect = False
+        for seat in self.seats.values():
+            seat.close()
+            if seat.queue and not seat.open:
+                self._outbox.append(Wake(seat))
 
     # Verdicts --------------------------------------------------------------------------------------------------------
 
@@ -137,7 +214,7 @@ class Tries:
             seat.open -= 1
             span = ticket.span
             if not span.lane.live:
-                seat.tries.pop(span, None)
+                seat.past.pop(span, None)
             elif verdict.kind == "returned":
                 ticket.returned = True
             elif verdict.kind == "failed":
@@ -152,7 +229,7 @@ class Tries:
 
     def _moved_past(self, seat: Seat, span: Span, verdict: Verdict) -> None:
         rejected = verdict.kind == "rejected"
-        if not (rejected or verdict.derived or span in seat.tries):
+        if not (rejected or verdict.derived or span in seat.past):
             seat.skipped += 1
             if seat.held:
                 seat.moved_past(span)
@@ -164,7 +241,7 @@ class Tries:
             Run(seat.plan, payload, span.body, d.params, n, d.tags, d.key) for n, d in enumerate(verdict.derived)
         ]
         if rejected:
-            self._reject(seat, span, verdict.reason, verdict.error, seat.tries.get(span, 0), runs)
+            self._reject(seat, span, verdict.reason, verdict.error, seat.past.get(span, UNTRIED).tries, runs)
             return
         seat.derived += len(runs)
         seat.skipped += not runs
@@ -180,7 +257,7 @@ class Tries:
 
     def _bind(self, binding: Binding, records: list[Record]) -> None:
         seat, span = binding.seat, binding.span
-        if span in seat.tries:
+        if span in seat.past:
             records.append(Forget(seat.id, span.payloads[0]))
         seat.moved_past(span)
         seat.draining += 1
@@ -188,13 +265,14 @@ class Tries:
 
     def _failed(self, seat: Seat, span: Span, error: str, now: float) -> None:
         seat.failures += 1
-        tries = seat.tries[span] = seat.tries.get(span, 0) + 1
+        tries = seat.past.get(span, UNTRIED).tries + 1
+        seat.past[span] = Past(tries)
         if seat.last_try or tries >= seat.plan.max_attempts:
             self._reject(seat, span, "watcher_removed" if seat.last_try else "max_attempts", error, tries)
             return
         record = Attempt(seat.id, span.payloads[0], tries, error)
-        if self._limits.retry_mode == "broker":
-            seat.moved_past(span)
+        if self._limits.retry_mode == "broker" and not span.lane.internal:
+            seat.give_up(span)
             seat.draining += 1
             self.persist([Binding(seat, span, failed=True)], [record])
             return
@@ -214,6 +292,9 @@ class Tries:
     def confirmed(self, binding: Binding, now: float) -> None:
         """What became of a try is durable."""
         seat, span = binding.seat, binding.span
+        if binding.opens:
+            self._opened(binding)
+            return
         if binding.due is not None:
             if span in seat.resting:
                 seat.resting[span] = True

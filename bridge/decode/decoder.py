@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from bridge.core.errors import Refused
+from bridge.core.model import TOMBSTONE, Tombstone
 from bridge.core.units import format_size
 from bridge.decode import cloudevents, msgpack
 from bridge.decode.cloudevents import Headers
@@ -40,6 +41,9 @@ class Decoded(Struct, frozen=True):
 
     events: Sequence[Event]
     ignored: str = ""
+
+
+_NULL: Final = Decoded((Event(TOMBSTONE),))
 
 
 class Reader(Protocol):
@@ -72,7 +76,12 @@ class Decoder:
         self._schemas = schemas
 
     def events(self, body: bytes, headers: Headers = ()) -> Decoded:
-        """The events of a message: none, one or many. Total: raises DecodeFault and nothing else."""
+        """The events of a message: none, one or many. Total: raises DecodeFault and nothing else.
+
+        A tombstone is the event `null`, whatever is declared: there is nothing in it to be unwrapped or decoded.
+        """
+        if type(body) is Tombstone:
+            return _NULL
         try:
             events = [event for inner in self._opened(body) for event in self._events(inner, headers)]
         except DecodeFault:
@@ -87,7 +96,7 @@ class Decoder:
 
     def needs(self, body: bytes) -> int | None:
         """The id of a schema that this body takes and that is not learned. Never raises."""
-        if self._schemas is None:
+        if self._schemas is None or type(body) is Tombstone:
             return None
         try:
             needed = (self._schemas.needs(inner.body) for inner in self._opened(body))

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from bridge.core.model import Context, Fault, Poll
 from bridge.core.units import format_size
+from bridge.decode.cloudevents import Headers
 from bridge.decode.decoder import Decoder
 from bridge.decode.json import DecodeFault, decode_whole, encoding_fault, is_utf8
 from bridge.language.view import View
@@ -64,7 +65,7 @@ def _open_one(
     events: Events,
     index: int,
     body: bytes,
-    headers: Sequence[tuple[str, bytes]],
+    headers: Headers,
     decoder: Decoder,
     max_body: int,
 ) -> None:

@@ -35,6 +35,7 @@ META_FIELDS: Final[dict[str, str]] = {
     "message_id": "text",
     "timestamp": "timestamp",
     "delivery_attempt": "number",
+    "tombstone": "bool",
 }
 """What `meta` has, and of which kind; each may be missing."""
 

@@ -87,6 +87,7 @@ def meta_root(stream: str, meta: Meta) -> dict[str, Any]:
         "message_id": meta.message_id or None,
         "timestamp": None if meta.timestamp is None else _instant(meta.timestamp),
         "delivery_attempt": meta.delivery_attempt,
+        "tombstone": meta.tombstone,
     }
 
 

@@ -25,6 +25,7 @@ from bridge.params.reader import EventReader, Shape, as_part
 
 TRIGGER: Final = "trigger"
 """The root that is what a Python watcher yielded."""
+_HEADERS: Final = "headers"
 
 
 class Hole(Struct, frozen=True):
@@ -158,6 +159,8 @@ def filled(hole: Hole, roots: Roots) -> bytes:
     """What goes into the hole. Raises ParamError where that is undefined, an error, or of a kind that doesn't fit."""
     value = evaluate(hole.node, roots)
     if value is None:
+        if hole.shape is None and _is_null(hole.node, roots):
+            return b"null"
         raise ParamError(hole.name, _undefined(hole.node, roots))
     if isinstance(value, Fail):
         raise ParamError(hole.name, value.message)
@@ -166,6 +169,18 @@ def filled(hole: Hole, roots: Roots) -> bytes:
     if isinstance(value, bytes) and hole.shape is as_part:
         raise ParamError(hole.name, "bytes that are no UTF-8 can't stand in a text: take them alone, as base64")
     return hole.shape(encode_value(value, hole.name), hole.name)
+
+
+def _is_null(node: Expr, roots: Roots) -> bool:
+    """Whether it is a header that is there and null, or a field of an attribute that is."""
+    if not isinstance(node, Field) or node.root != _HEADERS:
+        return False
+    value = roots[_HEADERS]
+    for name in node.path:
+        if not isinstance(value, Mapping) or name not in value:
+            return False
+        value = value[name]
+    return value is None
 
 
 def _undefined(node: Expr, roots: Roots) -> str:

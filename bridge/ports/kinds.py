@@ -21,7 +21,7 @@ class Finding(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A message for `headrace send`. `body` None: it has none, where the broker knows that. `lane`: where to, if said."""
+    """A message for `headrace send`. `body` None: it has none, where the broker knows that. `lane`: where to."""
 
     body: bytes | None
     key: bytes | None = None

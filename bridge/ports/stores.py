@@ -40,7 +40,10 @@ class Claim(Struct, frozen=True):
 
 
 class Replay(Struct, frozen=True):
-    """A dead letter that somebody asked to have read again. `watcher` `*` means: all of the stream's."""
+    """A dead letter that somebody asked to have read again. `watcher` `*` means: all of the stream's.
+
+    `tombstone`: the message had no body, and `body` is what stands for it.
+    """
 
     dead_letter: int
     watcher: str
@@ -52,6 +55,7 @@ class Replay(Struct, frozen=True):
     timestamp: float | None
     key: bytes | None
     headers: bytes
+    tombstone: bool = False
 
 
 class Prior(NamedTuple):

@@ -52,7 +52,11 @@ class Lanes(Protocol):
     """Given to a producer when its stream opens; both are plain calls on the loop that polls."""
 
     def assigned(self, lane: Hashable) -> int:
-        """The lane is ours from now on: returns its epoch, which the lane's slices carry."""
+        """The lane is ours from now on: returns its epoch, which the lane's slices carry.
+
+        A lane that was paused is resumed by it. Called within `advance`, for what a watcher failed: what comes again is
+        delivered with the new epoch.
+        """
         ...
 
     def revoked(self, lanes: Sequence[Hashable]) -> list[tuple[Hashable, AdvanceBatch]]:
@@ -66,7 +70,7 @@ class Producer(Protocol):
     `open_batches` opens the connection, runs until it is closed, and may suspend for ever while there is nothing.
     `advance` is called in order within an ordered lane; returning means settled, except for the payloads that it
     returns. It raises `Transient` (tried again), `OwnershipLost` (the lane is dropped), anything else is fatal.
-    `aclose` is called once, however the poll ended.
+    `aclose` is called once, however the poll ended; a second call, or one before opening, does no harm.
     """
 
     def open_batches(self) -> AsyncIterator[Poll]: ...
@@ -148,7 +152,7 @@ class KeepsPlaces(Protocol):
 class Letter(Struct, frozen=True):
     """A dead letter to be copied. `id` is the same for every copy of it; `body` None: the message had none.
 
-    `timestamp` and `created_at` in seconds since 1970.
+    `timestamp` and `created_at` in seconds since 1970. `failures`: how often copying it has failed so far.
     """
 
     number: int
@@ -165,6 +169,7 @@ class Letter(Struct, frozen=True):
     error: str
     attempts: int
     created_at: float
+    failures: int = 0
 
 
 class Relay(Protocol):

@@ -19,16 +19,25 @@ Said = Exception | int
 
 
 class Advancing:
-    """`done` gets the advances of a call, and what it said. Bounded by the core's `max_advancing`."""
+    """`done` gets the advances of a call, and what it said. Bounded by the core's `max_advancing`.
+
+    `broken` is told of a defect of our own: without whoever tells the broker, the stream would stand still in silence.
+    """
 
     def __init__(
-        self, producer: Producer, stream: str, timeout: float, done: Callable[[Sequence[Advance], Said], None]
+        self,
+        producer: Producer,
+        stream: str,
+        timeout: float,
+        done: Callable[[Sequence[Advance], Said], None],
+        broken: Callable[[Exception], None],
     ) -> None:
         self._producer = producer
         self._together = producer if isinstance(producer, AdvancesLanes) else None
         self._stream = stream
         self._timeout = timeout
         self._done = done
+        self._broken = broken
         self._ready: list[Advance] = []
         self._wanted = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -57,7 +66,13 @@ class Advancing:
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"advance[{self._stream}]")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._broken(error)
 
     async def _one(self, advance: Advance) -> None:
         said = await self._call(partial(self._producer.advance, advance.batch))

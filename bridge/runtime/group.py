@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Struct, field
 
 from bridge.core.commands import (
     Advance,
@@ -29,9 +29,8 @@ from bridge.core.commands import (
 )
 from bridge.core.errors import HeadraceError
 from bridge.core.group import StreamGroup
-from bridge.core.model import EVERY_WATCHER, AdvanceBatch, Poll, Record, Reject, Run, Slice
-from bridge.core.seat import Seat, Ticket
-from bridge.core.window import Verdict
+from bridge.core.model import AdvanceBatch, Run
+from bridge.core.seat import Binding, Seat
 from bridge.decode.decoder import Decoder
 from bridge.ports import (
     Clock,
@@ -41,22 +40,21 @@ from bridge.ports import (
     Receipt,
     Releases,
     Replay,
-    ReplayedRow,
     Router,
     Row,
     TakesLanes,
 )
 from bridge.runtime.advancing import Advancing, Said, kind_of
+from bridge.runtime.handing import Handing
+from bridge.runtime.history import History
+from bridge.runtime.replaying import Replaying
 from bridge.runtime.routing import Routing
-from bridge.runtime.rows import Replayed, Source
+from bridge.runtime.rows import Source
 from bridge.runtime.schemas import SchemaTeacher
+from bridge.runtime.suspicion import Suspicion
 from bridge.runtime.watchers import Watchers
 
 log = structlog.get_logger("headrace.stream")
-
-MOST_TICKETS = 100
-QUICK = 0.05
-"""Seconds in which a batch of tickets should be done: the next one is sized by it."""
 
 UNBOUNDED = 1 << 30
 
@@ -83,38 +81,40 @@ class Life(Struct, frozen=True, eq=False):
     decoder: Decoder | None = None
     teacher: SchemaTeacher | None = None
     """Where the decoder takes schemas that only a registry has."""
+    suspicion: Suspicion = field(default_factory=Suspicion)
 
 
 class GroupShell:
     """See the head of the file. `run` ends only by raising; `drain` and `close` follow, in that order."""
 
-    def __init__(self, life: Life, seats: Iterable[Seat], prior: Callable[[str, Any], int] | None = None) -> None:
+    def __init__(self, life: Life, seats: Iterable[Seat], history: History | None = None) -> None:
         self.life = life
-        self._advancing = Advancing(life.producer, life.stream, life.advance_timeout, self._advanced)
+        self._history = history if history is not None else History(life.source)
+        self._advancing = Advancing(life.producer, life.stream, life.advance_timeout, self._advanced, self.fail)
         self._pauses = life.producer if isinstance(life.producer, Pauses) else None
         limits = life.limits
         if self._advancing.is_together:
             limits = msgspec.structs.replace(limits, max_advancing=UNBOUNDED)
-        self.core = StreamGroup(life.router.size, limits, seats=seats, prior=prior)
+        suspects = life.suspicion.is_active
+        self.core = StreamGroup(life.router.size, limits, seats=seats, history=self._history, is_suspect=suspects)
+        self.front = Handing(self.core, life.watchers, life.suspicion, life.clock, self._do, self._progressed)
         self.last_progress = life.clock.monotonic()
-        self._seats_down: dict[str, str] = {}
-        self._quota: dict[str, tuple[int, float]] = {}
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.replaying: set[int] = set()  # ids of dead letters that are read again right now
         self.routing = Routing(
             life.router, life.stream, life.source.seen_by_filters, life.clock, self._recount, life.decoder, life.teacher
         )
+        self._replays = Replaying(self.core, life.router, self.routing, life.committer, life.clock, self._do)
         self._perform: dict[type, Callable[[Any], None]] = {
             Persist: self._persist,
             Advance: self._advance,
-            Wake: lambda c: self._hand_over(c.seat),
+            Wake: lambda c: self.front.hand_over(c.seat),
             Recall: lambda c: life.watchers.recall(c.seat),
             PauseLane: self._pause,
             ResumeLane: self._resume,
-            Left: lambda c: self._left(c.seat),
+            Left: lambda c: self.front.left(c.seat),
             StopGroup: lambda c: self.fail(GroupFailed(c.reason)),
         }
 
@@ -168,6 +168,7 @@ class GroupShell:
     async def drain(self, deadline: float) -> bool:
         """No more tries; what is resolved, or will be by a commit under way, is advanced. False: out of time."""
         self._do(self.core.stop())
+        self.front.close()
         try:
             async with asyncio.timeout(deadline):
                 while not self.core.is_settled:
@@ -229,6 +230,8 @@ class GroupShell:
     def _persist(self, command: Persist) -> None:
         failed = False
         received_at = self.life.clock.now()
+        if isinstance(command.tokens[0], Binding):
+            self._remember(command)
 
         def rows() -> Sequence[Row]:
             """Made when their commit begins: what waits for it stays small."""
@@ -246,6 +249,13 @@ class GroupShell:
 
         self.life.committer.submit(rows, confirmed)
 
+    def _remember(self, command: Persist) -> None:
+        """From now on, and not only once it is durable: the event may come again before."""
+        try:
+            self._history.take(command.records)
+        except Exception as error:  # the producer's own identity()
+            self.fail(error)
+
     def _persisted(self, command: Persist) -> None:
         self.last_progress = self.life.clock.monotonic()
         self._do(self.core.persisted(command.tokens, self.last_progress))
@@ -257,7 +267,7 @@ class GroupShell:
 
     def _advance(self, command: Advance) -> None:
         if command.lane.internal:
-            self._replayed(command)
+            self._replays.resolved(command)
         else:
             self._advancing.send(command)
 
@@ -293,93 +303,28 @@ class GroupShell:
         self._do(commands)
         return last
 
-    # Python watchers: `bridge.runtime.watchers.Front` -----------------------------------------------------------------
-
-    def _hand_over(self, seat: Seat) -> None:
-        if seat.open or seat.id not in self.core.seats or not self.life.watchers.is_up(seat):
-            return
-        quota, _ = self._quota.get(seat.id, (10, 0.0))
-        tickets = self.core.hand_over(seat, quota)
-        if tickets:
-            self._quota[seat.id] = (quota, self.life.clock.monotonic())
-            self.life.watchers.give(seat, tickets)
-
-    def on_verdicts(self, seat: Seat, verdicts: list[tuple[Ticket, Verdict]]) -> None:
-        now = self.life.clock.monotonic()
-        self.last_progress = now
-        self._do(self.core.returned(seat, verdicts, now))
-        if not seat.open:
-            quota, since = self._quota.get(seat.id, (10, now))
-            quick = now - since < QUICK
-            self._quota[seat.id] = (min(MOST_TICKETS, quota * 2) if quick else max(1, quota // 2), now)
-            self._hand_over(seat)
-
-    def on_state(self, seat: Seat, is_up: bool, trouble: str) -> None:
-        if is_up:
-            self._seats_down.pop(seat.id, None)
-            self._hand_over(seat)
-        else:
-            self._seats_down[seat.id] = trouble
-
-    def on_left_behind(self, seat: Seat, held: Ticket | None) -> None:
-        if seat.id not in self.core.seats:
-            return
-        if held is not None:
-            error = "AckTimeout: its code held the watchers' thread past ack_timeout"
-            verdict = Verdict("failed", error=error)
-            self._do(self.core.returned(seat, [(held, verdict)], self.life.clock.monotonic()))
-        if seat.id in self.core.seats:
-            self._do(self.core.abandon(seat))
-
-    def _left(self, seat: Seat) -> None:
-        self._seats_down.pop(seat.id, None)
+    # Watchers ---------------------------------------------------------------------------------------------------------
 
     def expel(self, seat: Seat, reason: str) -> None:
         """A watcher was disabled: what it owes becomes dead letters, replayable."""
-        if seat.id in self.core.seats:
-            self._do(self.core.expel(seat, reason))
+        self.front.expel(seat, reason)
+
+    def _progressed(self, now: float) -> None:
+        self.last_progress = now
 
     def _recount(self) -> None:
         self.core.declared = self.life.router.size
 
     # Replays ----------------------------------------------------------------------------------------------------------
 
+    @property
+    def replaying(self) -> set[int]:
+        """Ids of the dead letters that are read again right now."""
+        return self._replays.under_way
+
     async def replay(self, replay: Replay, within: float) -> None:
-        """Reads a dead letter again, on a lane of its own, for the watchers that refused it.
-
-        What can't be done at this moment, or within so many seconds, is not done: it is asked for again soon.
-        """
-        payload = Replayed(replay)
-        now = self.life.clock.monotonic()
-        poll = Poll([Slice(("replay", replay.dead_letter), 0, 1)], [replay.body], [payload], now)
-        if replay.dead_letter in self.replaying:
-            return
-        routed = await self.routing.routed_now(poll, within)
-        if routed is None or replay.dead_letter in self.replaying or self.core.is_stopping:
-            return
-        self.replaying.add(replay.dead_letter)
-        everybody = replay.watcher == EVERY_WATCHER
-        seats = [s for s in self.core.seats.values() if everybody or s.id == replay.watcher]
-        records: list[Record] = [r for r in routed.hits.get(0, ()) if everybody or _watcher_of(r) == replay.watcher]
-        for fault in routed.faults.values():  # nobody can read it still: the same dead letter again
-            records = [Reject(replay.watcher, payload, replay.body, fault.reason, fault.error)]
-            seats = []
-        if not (everybody or records or seats or replay.watcher in self.life.router.watchers):
-            error = "the watcher is disabled, or gone: enable it, and replay this again"
-            records = [Reject(replay.watcher, payload, replay.body, "watcher_unavailable", error)]
-        self._do(self.core.admit_replay(poll, records, seats))
-
-    def _replayed(self, command: Advance) -> None:
-        """The replay is resolved. A reject has made the row a dead letter again, and that stands."""
-        rejected = any(outcome.rejected for outcome, _ in command.batch.runs)
-        ids = [payload.replay.dead_letter for payload in command.batch.payloads]
-        rows: list[Row] = [] if rejected else [ReplayedRow(i) for i in ids]
-
-        def done(_: Receipt) -> None:
-            self.replaying.difference_update(ids)
-            self._do(self.core.advanced([command]))
-
-        self.life.committer.submit(rows, done)
+        """Reads a dead letter again, for the watchers that refused it."""
+        await self._replays.replay(replay, within)
 
     # For people -------------------------------------------------------------------------------------------------------
 
@@ -387,13 +332,9 @@ class GroupShell:
         """Why the group is not healthy: judged by progress, not by whether its tasks exist."""
         if self.routing.trouble:
             return self.routing.trouble
-        if self._seats_down:
-            watcher, reason = next(iter(self._seats_down.items()))
+        if self.front.down:
+            watcher, reason = next(iter(self.front.down.items()))
             return f"watcher {watcher!r} is down: {reason}"
         if self.core.outstanding and now - self.last_progress > stalled_after:
             return f"no progress for {now - self.last_progress:.0f} s with {self.core.outstanding} events outstanding"
         return None
-
-
-def _watcher_of(record: Record) -> str:
-    return record.plan.watcher if isinstance(record, Run) else record.watcher

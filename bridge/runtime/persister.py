@@ -31,6 +31,7 @@ class Persister:
     def __init__(self, store: Store, clock: Clock, roll: Callable[[], float], backoff: Backoff | None = None) -> None:
         self.trouble: str | None = None
         self.commits = self.rows = 0
+        self.letters_stored: Callable[[], None] | None = None  # somebody may want to copy them
         self._store = store
         self._clock = clock
         self._roll = roll
@@ -80,6 +81,8 @@ class Persister:
         self.rows += len(rows)
         for confirmed in confirm:
             confirmed(receipt)
+        if receipt.dead_letters and self.letters_stored is not None:
+            self.letters_stored()
 
     async def _until_committed(self, rows: list[Row]) -> Receipt:
         """One commit id for all its repetitions: an unknown result is simply run again."""

@@ -2,7 +2,8 @@
 
 A stop has one deadline, cut into a share for each step; a step that is done early leaves its time to those after it:
 
-    60 %  streams: no more polls and tries, what is resolved is advanced, the rest goes back to the broker
+    60 %  streams: no more polls and tries, what is resolved is advanced, the rest goes back to the broker;
+          relays beside them: the batch under way ends, no new one begins
     25 %  dispatcher: launches in flight end, no new ones begin
     15 %  the last commits, then the store is closed with a clean end
 """
@@ -21,16 +22,20 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from bridge.core.errors import StoreUnavailable
+from bridge.core.errors import Refused, StartRefused, StoreUnavailable
 from bridge.ports import Clock, Intent, Store
 from bridge.runtime.dispatcher import Dispatcher
 from bridge.runtime.persister import Persister
+from bridge.runtime.relay import Relaying
 from bridge.runtime.supervisor import Services, StreamSpec, StreamSupervisor
+from bridge.runtime.suspicion import Suspicion
 from bridge.runtime.watchers import Watchers
 
 log = structlog.get_logger("headrace.process")
 
 EXIT_OK: Final = 0
+EXIT_REFUSED: Final = 3
+"""A stream can't begin: `Process.refusal` says why."""
 EXIT_UNFINISHED: Final = 4
 """The stop's deadline ran out: nothing is lost, some work comes again."""
 EXIT_WATCHERS: Final = 70
@@ -39,6 +44,10 @@ EXIT_WATCHERS: Final = 70
 LAG_EVERY: Final = 0.5
 PRUNE_EVERY: Final = 3600.0
 INTENTS_EVERY: Final = 0.5
+
+RELAYS_OPEN_MOST: Final = 10.0
+RELAYS_CLOSE_MOST: Final = 4.0
+"""Seconds that the start waits for the places of dead letters, and a start that is refused for their clients to end."""
 
 
 class ProcessSpec(Struct, frozen=True, eq=False):
@@ -72,17 +81,38 @@ class Process:
         self._clock = clock
         self._stopping = stopping or asyncio.Event()
         self._exit_code = EXIT_OK
+        self.refusal: Refused | None = None
+        """Why a stream could not begin; the process has stopped for it."""
         self.watchers = Watchers(roll, self._exhausted)
-        services = Services(store, persister, self.watchers, clock, roll, self._runs_stored)
+        events = sum(s.limits.max_outstanding * len(s.watchers) for s in spec.streams)
+        self.suspicion = Suspicion(events if store.was_killed else 0)
+        services = Services(store, persister, self.watchers, clock, roll, self._runs_stored, self.suspicion)
         self.streams = [StreamSupervisor(s, services, spec.disabled) for s in spec.streams]
+        self.relays = {
+            s.name: Relaying(s.name, s.relay, store, persister, clock, roll)
+            for s in spec.streams
+            if s.relay is not None
+        }
+        persister.letters_stored = self._letters_stored
         self._began = clock.monotonic()
 
     def request_stop(self) -> None:
         """Begins the stop; called again it changes nothing."""
         self._stopping.set()
 
+    async def open_relays(self) -> None:
+        """Once, before `run`. Raises Refused with a line for each stream whose dead letters have nowhere to go."""
+        opened = await asyncio.gather(
+            *(relay.open_first(RELAYS_OPEN_MOST) for relay in self.relays.values()), return_exceptions=True
+        )
+        problems = [error for error in opened if error is not None]
+        if problems:
+            await asyncio.gather(*(relay.stop(RELAYS_CLOSE_MOST) for relay in self.relays.values()))
+            raise Refused("\n".join(map(str, problems)))
+
     async def run(self) -> int:
         """Until `request_stop`, or until it can't go on. Returns the exit code."""
+        self.suspicion.begin()
         persisting = asyncio.create_task(self._persister.run(), name="persister")
         dispatching = asyncio.create_task(self._dispatcher.run(), name="dispatcher")
         keeping = [
@@ -96,15 +126,26 @@ class Process:
             }.items()
         ]
         polling = [asyncio.create_task(s.run(), name=f"stream[{s.spec.name}]") for s in self.streams]
-        essential = [persisting, dispatching, *keeping, *polling]
+        relaying = [asyncio.create_task(r.run(), name=f"relay[{name}]") for name, r in self.relays.items()]
+        essential = [persisting, dispatching, *keeping, *polling, *relaying]
         stop = asyncio.create_task(self._stopping.wait())
         done, _ = await asyncio.wait([stop, *essential], return_when=asyncio.FIRST_COMPLETED)
         for task in done - {stop}:
-            log.error("a part of the process ended by itself", part=task.get_name(), error=repr(task.exception()))
-            self._exit_code = self._exit_code or 1
+            self._note_end(task)
         stop.cancel()
         await self._stop(polling, dispatching, keeping, persisting)
         return self._exit_code
+
+    def _note_end(self, task: asyncio.Task[Any]) -> None:
+        """A task that was to run until the stop has ended: a stream that can't begin, or a defect."""
+        error = task.exception()
+        if isinstance(error, StartRefused):
+            name = next(s.spec.name for s in self.streams if f"stream[{s.spec.name}]" == task.get_name())
+            self.refusal = Refused(f"stream {name!r} can't begin: {error}")
+            self._exit_code = EXIT_REFUSED
+            return
+        log.error("a part of the process ended by itself", part=task.get_name(), error=repr(error))
+        self._exit_code = self._exit_code or 1
 
     async def _stop(
         self,
@@ -122,7 +163,8 @@ class Process:
         for task in polling:
             task.cancel()
         await _gone(polling, share(0.2))
-        finished = await asyncio.gather(*(s.stop(share(0.6)) for s in self.streams))
+        finishing = asyncio.gather(*(s.stop(share(0.6)) for s in self.streams))
+        finished, _ = await asyncio.gather(finishing, self._stop_relays(share(0.6)))
         await self._dispatcher.stop(share(0.625))
         dispatching.cancel()
         for task in keeping:
@@ -131,6 +173,8 @@ class Process:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._persister.drained(), share(0.6))
         clean = all(finished) and self._persister.is_idle
+        if clean:
+            await self._beat_last(share(0.3))
         persisting.cancel()
         self.watchers.stop()
         with suppress(StoreUnavailable, TimeoutError):
@@ -140,6 +184,15 @@ class Process:
             self._exit_code = self._exit_code or EXIT_UNFINISHED
         log.info("stopped", exit_code=self._exit_code)
 
+    async def _stop_relays(self, within: float) -> None:
+        await asyncio.gather(*(relay.stop(within) for relay in self.relays.values()))
+
+    async def _beat_last(self, within: float) -> None:
+        """How far the streams have come by now, for a store that is restored from a copy one day."""
+        with suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(within):
+                await self._beat()
+
     def _exhausted(self) -> None:
         self._exit_code = EXIT_WATCHERS
         self._stopping.set()
@@ -147,6 +200,10 @@ class Process:
     def _runs_stored(self, targets: Iterable[str]) -> None:
         for target in targets:
             self._dispatcher.wake(target)
+
+    def _letters_stored(self) -> None:
+        for relay in self.relays.values():
+            relay.wake()
 
     # Regular work -----------------------------------------------------------------------------------------------------
 
@@ -172,7 +229,8 @@ class Process:
                 log.warning("the main loop stood still", lag=round(self.loop_lag, 2))
 
     async def _beat(self) -> None:
-        await self._store.heartbeat(msgspec.json.encode(self.status()))
+        places = {stream.spec.name: told for stream in self.streams if (told := stream.places())}
+        await self._store.heartbeat(msgspec.json.encode(self.status()), places)
 
     async def _prune(self) -> None:
         """In bounded steps, with room for commits between them, until nothing is left to forget."""
@@ -199,7 +257,9 @@ class Process:
     def status(self) -> dict[str, object]:
         """What an instance tells of itself with each heartbeat."""
         now = self._clock.monotonic()
-        streams = {s.spec.name: s.status(now) for s in self.streams}
+        streams = {s.spec.name: dict(s.status(now)) for s in self.streams}
+        for name, relay in self.relays.items():
+            streams[name]["relay"] = relay.status()
         return {
             "uptime": round(now - self._began, 1),
             "heartbeat": self.spec.heartbeat,
@@ -212,6 +272,7 @@ class Process:
             "loop_lag": round(self.loop_lag, 3),
             "watcher_lag": round(self.watchers.lag, 3),
             "left_behind": self.watchers.left_behind,
+            "suspect": self.suspicion.status(),
             "streams": streams,
             "targets": self._dispatcher.snapshot(),
         }

@@ -13,8 +13,8 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import Struct
 
-from bridge.core.model import Attempt, Forget, Record, Reject, Run
-from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, Meta, Replay, Row, RunRow
+from bridge.core.model import Attempt, Forget, Opened, Record, Reject, Run, Tombstone
+from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, Meta, OpenedRow, Replay, Row, RunRow
 
 _encode = msgspec.json.Encoder().encode
 
@@ -30,20 +30,23 @@ class Replayed(Struct, frozen=True):
             (n, None if v is None else base64.b64decode(v))
             for n, v in msgspec.json.decode(self.replay.headers or b"[]")
         )
-        return Meta(self.replay.position, self.replay.timestamp, self.replay.key, headers)
+        replay = self.replay
+        return Meta(replay.position, replay.timestamp, replay.key, headers, tombstone=replay.tombstone)
 
 
 class Source(Struct, frozen=True):
     """Where the messages of a stream come from. `id` is what the broker calls it, with the stream's generation.
 
     Without `identity` a redelivery can't be told from a new message: run keys are random, each delivery is a run of
-    its own (at least once), and failed tries are not kept over a restart.
+    its own (at least once), and failed tries are not kept over a restart. `relays`: its dead letters are to be copied
+    to the broker's own place.
     """
 
     stream: str
     id: str
     identity: Callable[[Any], str] | None
     describe: Callable[[Any], Meta]
+    relays: bool = False
 
     def identity_of(self, payload: Any) -> str:
         if type(payload) is Replayed:
@@ -85,6 +88,8 @@ class Source(Struct, frozen=True):
             return self._dead_letter(record, identity, now)
         if isinstance(record, Attempt):
             return AttemptRow(record.watcher, self.id, identity, record.tries, record.error)
+        if isinstance(record, Opened):
+            return OpenedRow(record.watcher, self.id, identity, record.deaths)
         if isinstance(record, Forget):
             return ForgetRow(record.watcher, self.id, identity)
         assert_never(record)
@@ -112,4 +117,6 @@ class Source(Struct, frozen=True):
             error=record.error,
             attempts=record.attempts,
             received_at=now,
+            tombstone=isinstance(record.body, Tombstone),
+            relays=self.relays,
         )

@@ -127,11 +127,14 @@ class Runner:
             self._more.set_result(None)
 
     def recall(self) -> None:
-        """Tries were ended: if the filter holds one of them, it is interrupted."""
+        """Tries were ended: if the filter holds one of them, it is interrupted. Those that wait for it are dropped."""
+        self._round.drop_stale()
         ticket = self._round.ticket
         if ticket is not None and not ticket.is_current:
             self._round.abandon()
             self._interrupt("recall")
+        elif self._round.verdicts:
+            self._flush_soon()
 
     def close(self, reason: str) -> None:
         """The end: what is held is abandoned."""

@@ -11,23 +11,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from heapq import nlargest
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import structlog
 from msgspec import Struct
 
 from bridge.core.commands import Limits
-from bridge.core.errors import HeadraceError, Transient
+from bridge.core.errors import HeadraceError, StartRefused, Transient
 from bridge.core.model import Outcome
 from bridge.core.retry import Backoff
 from bridge.core.seat import Seat
 from bridge.decode.decoder import Decoder
-from bridge.ports import Clock, Committer, Prior, Producer, Router, Store
+from bridge.ports import Clock, Committer, Producer, Relay, Router, Store
+from bridge.runtime.accounts import Meant, Places, give_ledger, places_of, report_of
 from bridge.runtime.group import GroupShell, Life
+from bridge.runtime.history import History
 from bridge.runtime.rows import Source
 from bridge.runtime.runner import CLOSING, WatcherSpec
 from bridge.runtime.schemas import SchemaTeacher
+from bridge.runtime.suspicion import Suspicion
 from bridge.runtime.watchers import Watchers
 from bridge.shared_stream import has_identity
 
@@ -53,7 +56,7 @@ class StreamSpec(Struct, frozen=True, eq=False):
     """What a stream is made of, as the composition root knows it.
 
     `router` is given the ids of the watchers that are disabled now, and called once; `source` is the part of run keys
-    that says where messages come from.
+    that says where messages come from. `relay` copies its dead letters; `meant` is what a person said at this start.
     """
 
     name: str
@@ -69,6 +72,8 @@ class StreamSpec(Struct, frozen=True, eq=False):
     stalled_after: float = 60.0
     decoder: Decoder | None = None
     teacher: SchemaTeacher | None = None
+    relay: Relay | None = None
+    meant: Meant = Meant()
 
 
 class Services(Struct, frozen=True, eq=False):
@@ -80,10 +85,11 @@ class Services(Struct, frozen=True, eq=False):
     clock: Clock
     roll: Callable[[], float]
     runs_stored: Callable[[Iterable[str]], None]
+    suspicion: Suspicion = msgspec.field(default_factory=Suspicion)
 
 
 class StreamSupervisor:
-    """See the head of the file. `run` until it is cancelled, then `stop`."""
+    """See the head of the file. `run` until it is cancelled or raises StartRefused, then `stop`."""
 
     def __init__(self, spec: StreamSpec, services: Services, disabled: Iterable[str] = ()) -> None:
         self.spec = spec
@@ -100,6 +106,7 @@ class StreamSupervisor:
         self._derived_before: Counter[str] = Counter()
         self._router: Router | None = None  # outlives the lives of the group, and keeps what it counts
         self._former: GroupShell | None = None  # whose thread may still have the router
+        self._places_before: Places = {}
 
     async def run(self) -> None:
         """Lives of the group, until cancelled."""
@@ -112,6 +119,10 @@ class StreamSupervisor:
             began = self._services.clock.monotonic()
             try:
                 await self._live()
+            except StartRefused as error:
+                if not self._has_begun:
+                    raise  # only a person can help, and is there: the process has just been started
+                await self._ended(error, began)
             except Exception as error:
                 if self._has_audience:
                     await self._ended(error, began)
@@ -137,6 +148,12 @@ class StreamSupervisor:
         await self._services.clock.sleep(delay)
 
     @property
+    def _has_begun(self) -> bool:
+        """It was open in this process before: what is refused now came up while others ran."""
+        received = self._counts_before["received"] + (self.shell.core.tally.received if self.shell is not None else 0)
+        return bool(received or self.places())
+
+    @property
     def _has_audience(self) -> bool:
         ids = {*self.spec.declared, *(w.plan.watcher for w in self.spec.watchers)}
         return bool(ids - self._disabled)
@@ -150,7 +167,7 @@ class StreamSupervisor:
         shell = self.shell = GroupShell(*source)
         for seat in self._seats:
             watcher = next(w for w in spec.watchers if w.plan is seat.plan)
-            services.watchers.open(watcher, seat, shell.life.source, shell)
+            services.watchers.open(watcher, seat, shell.life.source, shell.front)
         await self._cohort()
         if not self._announced:
             self._announced = True
@@ -159,13 +176,15 @@ class StreamSupervisor:
         self.trouble = None
         await shell.run()
 
-    async def _source(self) -> tuple[Life, list[Seat], Callable[[str, Any], int] | None]:
+    async def _source(self) -> tuple[Life, list[Seat], History]:
         """A fresh producer, and what an earlier life left behind."""
         spec, services = self.spec, self._services
         attempts = await services.store.attempts(spec.source)
         producer = spec.producer()
+        await give_ledger(producer, services.store, spec.name, self._meant)
         can_tell = has_identity(producer)
-        source = Source(spec.name, spec.source, producer.identity if can_tell else None, producer.describe)
+        identity, relays = producer.identity if can_tell else None, spec.relay is not None
+        source = Source(spec.name, spec.source, identity, producer.describe, relays)
         if not can_tell and not self._announced:
             log.warning("messages have no identity, a redelivery is a second run", stream=spec.name)
         if self._router is None:
@@ -184,11 +203,17 @@ class StreamSupervisor:
             runs_stored=services.runs_stored,
             decoder=spec.decoder,
             teacher=spec.teacher,
+            suspicion=services.suspicion,
         )
-        if not attempts:
-            return life, self._seats, None
-        nothing = Prior(0)
-        return life, self._seats, lambda w, payload: attempts.pop((w, source.identity_of(payload)), nothing).tries
+        return life, self._seats, History(source, attempts if can_tell else {})
+
+    @property
+    def _meant(self) -> Meant:
+        """Back to the places only until a message has come: from then on it would go back over its own work.
+
+        That another store's broker is meant holds as long as the process: a lane may be quiet for more than one life.
+        """
+        return Meant(self.spec.meant.rewind and not self._counts_before["received"], self.spec.meant.accept)
 
     async def _cohort(self) -> None:
         """The first poll waits for the watchers, at most for the grace period, and only ever the first."""
@@ -222,6 +247,7 @@ class StreamSupervisor:
             return True
         self._former = shell
         ended = await shell.drain(drain)
+        self._places_before = places_of(shell.life.producer, self.spec.name) or self._places_before
         self._counts_before += _counts_of(shell)
         self._derived_before += _derived_of(shell)
         reason = self.trouble or "the stream stops"
@@ -268,7 +294,7 @@ class StreamSupervisor:
                 seat = Seat(spec.plan)
                 self._seats.append(seat)
                 shell.core.join(seat)
-                self._services.watchers.open(spec, seat, shell.life.source, shell)
+                self._services.watchers.open(spec, seat, shell.life.source, shell.front)
 
     def _change(self, watcher: str, change: Callable[[Router], None]) -> None:
         """Of a declarative watcher. Between two lives the thread of the one before may have the router."""
@@ -294,12 +320,21 @@ class StreamSupervisor:
             if self.shell is not None:
                 await self.shell.replay(replay, max(BRIEFLY, ends - clock.monotonic()))
 
+    def places(self) -> Places:
+        """How far the lanes are settled, as far as a producer has told; empty: what is kept stays as it is."""
+        now = places_of(self.shell.life.producer, self.spec.name) if self.shell is not None else {}
+        return now or self._places_before
+
     # For people -------------------------------------------------------------------------------------------------------
 
     def status(self, now: float) -> Mapping[str, object]:
         """What `headrace status` shows of this stream."""
         shell = self.shell
-        status: dict[str, object] = {"state": self.state, "failures": self.failures, "trouble": self._trouble(now)}
+        report = report_of(shell.life.producer) if shell is not None else {}
+        trouble = self._trouble(now) or report.get("trouble") or None
+        status: dict[str, object] = {"state": self.state, "failures": self.failures, "trouble": trouble}
+        if report:
+            status["report"] = report
         counts = self._counts_before + (_counts_of(shell) if shell is not None else Counter())
         status |= {name: counts[name] for name in COUNTED}
         derived = self._derived_before + (_derived_of(shell) if shell is not None else Counter())
@@ -326,6 +361,7 @@ class StreamSupervisor:
             "skipped": seat.skipped,
             "rejected": seat.rejected,
             "failed_tries": seat.failures,
+            "overflowed": seat.overflowed,
             "queued": len(seat.queue),
         }
 

@@ -14,29 +14,36 @@ from bridge.ports import (
     AttemptRow,
     DeadLetterRow,
     ForgetRow,
+    OpenedRow,
     Receipt,
+    RelayedRow,
     ReplayedRow,
     ResultRow,
     Row,
     RunRow,
 )
+from bridge.store.attempts import Attempts
 from bridge.store.intake import Intake
 from bridge.store.letters import Letters
+from bridge.store.relays import Relays
 from bridge.store.rules import refused_letter, storable_row
 from bridge.store.schema import meta
 from bridge.store.writer import RefusedData, StoreFull, Transaction, Writer
 
-_FREEING: Final = frozenset((ResultRow, ForgetRow, ReplayedRow))  # what a store may be full and still take
-_KINDS: Final = (RunRow, DeadLetterRow, AttemptRow, ForgetRow, ResultRow, ReplayedRow)
+_FREEING: Final = frozenset((ResultRow, ForgetRow, ReplayedRow, RelayedRow))  # a full store still takes these
+_ATTEMPTS: Final = (AttemptRow, OpenedRow, ForgetRow)
+_KINDS: Final = (RunRow, DeadLetterRow, *_ATTEMPTS, ResultRow, ReplayedRow, RelayedRow)
 
 
 class GroupCommit:
     """Writes the rows of a commit. Every method runs on the writer's thread."""
 
-    def __init__(self, writer: Writer, intake: Intake, letters: Letters) -> None:
+    def __init__(self, writer: Writer, intake: Intake, letters: Letters, attempts: Attempts, relays: Relays) -> None:
         self._writer = writer
         self._intake = intake
         self._letters = letters
+        self._attempts = attempts
+        self._relays = relays
 
     def commit(self, rows: Sequence[Row], commit_id: str) -> Receipt:
         """`rows` is read here, once, so it may be a sequence that makes its rows when it is read."""
@@ -70,9 +77,10 @@ class GroupCommit:
         taken = self._intake.store(tx, runs, commit_id)
         self._letters.supersede(tx, runs, commit_id)
         self._letters.put(tx, letters, commit_id)
-        if kinds[AttemptRow] or kinds[ForgetRow]:
-            self._letters.note_attempts(tx, [row for row in rows if isinstance(row, AttemptRow | ForgetRow)])
+        if any(kinds[kind] for kind in _ATTEMPTS):
+            self._attempts.note(tx, [row for row in rows if isinstance(row, _ATTEMPTS)])
         self._letters.replayed(tx, kinds[ReplayedRow])
+        self._relays.relayed(tx, kinds[RelayedRow])
         stale = self._intake.settle(tx, kinds[ResultRow], commit_id)
         return Receipt(
             sequence=_next_sequence(tx),

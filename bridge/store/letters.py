@@ -1,4 +1,4 @@
-"""Dead letters, what replaces them, and the attempts that must survive a restart."""
+"""Dead letters, and what replaces them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import Any, Final
 
 from sqlalchemy import select
 
-from bridge.core.model import EVERY_WATCHER
-from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, Prior, Replay, ReplayedRow, RunRow
+from bridge.core.model import EVERY_WATCHER, TOMBSTONE
+from bridge.ports import DeadLetterRow, Replay, ReplayedRow, RunRow
 from bridge.store.rules import OPEN_LETTERS, is_whole, storable_letter
-from bridge.store.schema import attempts, dead_letters
+from bridge.store.schema import dead_letters
 from bridge.store.statements import Statements
 from bridge.store.writer import Transaction
 
 _REMEMBERED_MOST: Final = 100_000
+_OF_REPLAYS: Final = (
+    "id", "watcher", "stream", "source", "identity", "position", "body", "timestamp", "key", "headers", "tombstone",
+)  # fmt: skip
 
 
 class Letters:
-    """Writes dead letters and attempts.
+    """Writes dead letters, and marks them.
 
     It remembers a hash of every open dead letter, so that a run request costs a look into a set and no statement to
     find out that it supersedes none. Past `_REMEMBERED_MOST` it asks the database about every run request instead.
@@ -65,6 +68,7 @@ class Letters:
                 (
                     *triple, int(is_whole(row)), row.stream, row.position, row.reason, row.error, row.attempts,
                     row.timestamp, row.received_at, tx.now, tx.now, commit_id, row.key, row.headers, row.body,
+                    int(row.tombstone), tx.now if row.relays else None,
                 )
             )  # fmt: skip
         tx.many(self._statements.put_letter, values)
@@ -80,24 +84,12 @@ class Letters:
         letters = dead_letters.c
         waiting = select(letters.id).where(letters.state == "replaying", letters.stream == stream).order_by(letters.id)
         ids = [i for i in tx.connection.execute(waiting).scalars() if i not in under_way][:limit]
-        query = select(
-            letters.id, letters.watcher, letters.stream, letters.source, letters.identity, letters.position,
-            letters.body, letters.timestamp, letters.key, letters.headers,
-        ).where(letters.id.in_(ids)).order_by(letters.id)  # fmt: skip
-        return [Replay(*tuple(row)) for row in tx.connection.execute(query)]
+        query = select(*(letters[name] for name in _OF_REPLAYS)).where(letters.id.in_(ids)).order_by(letters.id)
+        return [_replay(**row) for row in tx.connection.execute(query).mappings()]
 
-    # attempts --------------------------------------------------------------------------------------------------------
 
-    def note_attempts(self, tx: Transaction, rows: Sequence[AttemptRow | ForgetRow]) -> None:
-        """The last word about an event counts: a try that failed and its end may come in one commit."""
-        last = {(row.source, row.watcher, row.identity): row for row in rows}
-        failed = [
-            (*triple, row.tries, row.error, tx.now) for triple, row in last.items() if isinstance(row, AttemptRow)
-        ]
-        tx.many(self._statements.put_attempt, sorted(failed))
-        tx.many(self._statements.forget, sorted(t for t, row in last.items() if isinstance(row, ForgetRow)))
-
-    def attempts_of(self, tx: Transaction, source: str) -> dict[tuple[str, str], Prior]:
-        columns = attempts.c
-        query = select(columns.watcher, columns.identity, columns.tries).where(columns.source == source)
-        return {(watcher, identity): Prior(tries) for watcher, identity, tries in tx.connection.execute(query)}
+def _replay(**row: Any) -> Replay:
+    """What stands for no body is told from the text `null` by its type."""
+    number, tombstone = row.pop("id"), bool(row.pop("tombstone"))
+    body = TOMBSTONE if tombstone else row.pop("body")
+    return Replay(**{**row, "dead_letter": number, "body": body, "tombstone": tombstone})

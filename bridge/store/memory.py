@@ -12,11 +12,13 @@ from heapq import heappop, heappush
 from typing import Any, Literal
 
 from bridge.core.errors import StoreRefused, StoreUnavailable
-from bridge.ports import Claim, Intent, Prior, Receipt, Replay, Row
-from bridge.store.memory_tables import StoredRun, StoredWatcher, Tables
+from bridge.core.model import TOMBSTONE
+from bridge.ports import Claim, Intent, Letter, Prior, Receipt, Replay, Row
+from bridge.store.memory_tables import StoredLetter, StoredRun, StoredWatcher, Tables
 from bridge.store.options import InstanceId, StoreOptions
 from bridge.store.registry import moved_sources, reused_ids
-from bridge.store.rules import RETRYABLE
+from bridge.store.relays import letter_id
+from bridge.store.rules import RETRYABLE, SUSPECT_FOR, headers_of, storable, within
 
 
 class MemoryStore:
@@ -45,15 +47,34 @@ class MemoryStore:
         self._instance = instance or InstanceId("memory", "localhost", 0, "")
         self._options = options or StoreOptions()
         self._now = now
-        self._closed = False
+        self._closed = self._ended = False
+        crashed_at = self._tables.crashed_at
+        self.was_killed = crashed_at is not None and crashed_at >= now() - SUSPECT_FOR
 
     @property
     def tables(self) -> Tables:
         return self._tables.unfold()
 
+    @property
+    def store_id(self) -> str:
+        return self._tables.store_id
+
+    @property
+    def sequence(self) -> int:
+        return self._tables.sequence
+
     def restarted(self, instance: InstanceId | None = None) -> MemoryStore:
-        """The store of the next life, after this one died: what its host had claimed may be claimed again at once."""
+        """The store of the next life, after this one ended or died.
+
+        What its host had claimed may be claimed again at once.
+        """
         successor = instance or self._instance
+        if not self._ended:
+            self.tables.crashed_at = self._now()
+            self.tables.close_opened(deaths=1)
+        for letter in self.tables.letters.values():
+            if letter.relay_due is not None:
+                letter.relay_due = min(letter.relay_due, self._now())
         for run in self.tables.runs.values():
             if run.state == "dispatching" and successor.host == self._instance.host:
                 self.tables.queue(run, 0.0)
@@ -95,15 +116,34 @@ class MemoryStore:
 
     async def attempts(self, source: str) -> dict[tuple[str, str], Prior]:
         self._check()
-        return {(w, i): Prior(tries) for (w, s, i), (tries, _) in self.tables.attempts.items() if s == source}
+        return {(w, i): Prior(a.tries, a.deaths) for (w, s, i), a in self.tables.attempts.items() if s == source}
+
+    async def places(self, stream: str) -> dict[str, str]:
+        self._check()
+        return dict(self._tables.places.get(stream, {}))
+
+    async def claim_letters(self, stream: str, limit: int, lease: float) -> list[Letter]:
+        self._check()
+        now = self._now()
+        due = [
+            (letter.relay_due, letter.id, letter)
+            for letter in self.tables.letters.values()
+            if letter.relay_due is not None and letter.relay_due <= now
+            if letter.state == "dead" and letter.row.stream == stream
+        ]
+        by_id = {number: letter for _, number, letter in sorted(due, key=lambda entry: entry[:2])[:limit]}
+        chosen = within((number, len(letter.row.body)) for number, letter in by_id.items())
+        for number in chosen:
+            by_id[number].relay_due = now + lease
+        return [self._letter(by_id[number]) for number in chosen]
 
     async def replays(self, stream: str, limit: int, under_way: Collection[int] = ()) -> list[Replay]:
         self._check()
         waiting = sorted(self.tables.letters.values(), key=lambda letter: letter.id)
         return [
             Replay(
-                letter.id, row.watcher, row.stream, row.source, row.identity, row.position, row.body, row.timestamp,
-                row.key, row.headers,
+                letter.id, row.watcher, row.stream, row.source, row.identity, row.position,
+                TOMBSTONE if row.tombstone else row.body, row.timestamp, row.key, row.headers, row.tombstone,
             )
             for letter in waiting
             if letter.state == "replaying" and (row := letter.row).stream == stream
@@ -121,9 +161,11 @@ class MemoryStore:
                 taken.append(intent)
         return taken
 
-    async def heartbeat(self, status: bytes) -> None:
+    async def heartbeat(self, status: bytes, places: Mapping[str, Mapping[str, str]] = {}) -> None:
         self._check()
         self._tables.heartbeat = status
+        for stream, lanes in places.items():
+            self._tables.places[stream] = {storable(lane): storable(place) for lane, place in lanes.items()}
 
     def note(self, trouble: str | None) -> None:
         self.trouble = trouble
@@ -133,6 +175,9 @@ class MemoryStore:
         return self.tables.prune(self._now(), self._options)
 
     async def aclose(self, *, clean: bool) -> None:
+        if clean and not self._closed:
+            self._ended = True
+            self.tables.close_opened()
         self._closed = True
 
     async def register(
@@ -173,6 +218,14 @@ class MemoryStore:
             raise StoreRefused("the store in memory is closed")
         if not self.available:
             raise StoreUnavailable("the store in memory was told to be away")
+
+    def _letter(self, letter: StoredLetter) -> Letter:
+        row = letter.row
+        return Letter(
+            letter.id, letter_id(self.store_id, letter.id), row.watcher, row.stream, row.identity, row.position,
+            None if row.tombstone else row.body, row.key, headers_of(row.headers), row.timestamp, row.reason,
+            row.error, row.attempts, letter.created_at, letter.relay_failures,
+        )  # fmt: skip
 
     # claims and intents ----------------------------------------------------------------------------------------------
 

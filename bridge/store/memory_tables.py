@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from heapq import heappush
 from operator import attrgetter
 from typing import Any
+from uuid import uuid4
 
 from msgspec import Struct, field, structs
 
@@ -15,7 +16,9 @@ from bridge.ports import (
     DeadLetterRow,
     ForgetRow,
     Intent,
+    OpenedRow,
     Receipt,
+    RelayedRow,
     ReplayedRow,
     ResultRow,
     Row,
@@ -31,6 +34,7 @@ from bridge.store.rules import (
     conflict_key,
     is_whole,
     refused_letter,
+    storable,
     storable_key,
     storable_letter,
     storable_row,
@@ -73,10 +77,22 @@ class StoredLetter(Struct):
     id: int
     row: DeadLetterRow
     commit_id: str
+    created_at: float
     updated_at: float
     state: LetterState = "dead"
     whole: bool = True
     repeats: int = 0
+    relay_due: float | None = None
+    relayed_at: float | None = None
+    relay_error: str = ""
+    relay_failures: int = 0
+
+
+class StoredAttempt(Struct):
+    tries: int
+    updated_at: float
+    deaths: int = 0
+    is_open: bool = False
 
 
 class StoredWatcher(Struct):
@@ -87,13 +103,16 @@ class StoredWatcher(Struct):
 
 
 class Tables(Struct):
-    """What would be on disk."""
+    """What would be on disk. `crashed_at`: when an instance was last found dead."""
 
     sequence: int = 0
+    store_id: str = field(default_factory=lambda: uuid4().hex)
+    crashed_at: float | None = None
     runs: dict[str, StoredRun] = field(default_factory=dict)
     holders: dict[tuple[str, str], KeyHolder] = field(default_factory=dict)
     letters: dict[Triple, StoredLetter] = field(default_factory=dict)
-    attempts: dict[Triple, tuple[int, float]] = field(default_factory=dict)
+    attempts: dict[Triple, StoredAttempt] = field(default_factory=dict)
+    places: dict[str, dict[str, str]] = field(default_factory=dict)
     watchers: dict[str, StoredWatcher] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     queues: dict[str, list[tuple[float, int, str]]] = field(default_factory=dict)
@@ -139,8 +158,8 @@ class Tables(Struct):
             if age > (keep.dead_letters if letter.state in SETTLED_LETTERS else keep.open):
                 del self.letters[triple]
                 removed += 1
-        for triple, (_, noted_at) in list(self.attempts.items()):
-            if now - noted_at > horizon:
+        for triple, attempt in list(self.attempts.items()):
+            if now - attempt.updated_at > horizon:
                 del self.attempts[triple]
                 removed += 1
         return removed
@@ -241,14 +260,16 @@ class Tables(Struct):
         for watcher in (row.watcher, EVERY_WATCHER):
             letter = self.letters.get((watcher, row.source, row.identity))
             if letter is not None and letter.state in OPEN_LETTERS and letter.commit_id != done.commit_id:
-                letter.state, letter.updated_at = "superseded", done.now
+                letter.state, letter.updated_at, letter.relay_due = "superseded", done.now, None
 
     def _write(self, row: Row, done: _Done) -> None:
         match row:
             case DeadLetterRow():
                 self._put_letter(storable_letter(row), done)
             case AttemptRow():
-                self.attempts[row.watcher, row.source, row.identity] = (row.tries, done.now)
+                self.attempts[row.watcher, row.source, row.identity] = StoredAttempt(row.tries, done.now)
+            case OpenedRow():
+                self._open(row, done.now)
             case ForgetRow():
                 self.attempts.pop((row.watcher, row.source, row.identity), None)
             case ResultRow():
@@ -256,9 +277,36 @@ class Tables(Struct):
             case ReplayedRow():
                 for letter in self.letters.values():
                     if letter.id == row.dead_letter and letter.state in ("replaying", "superseded"):
-                        letter.state, letter.updated_at = "replayed", done.now
+                        letter.state, letter.updated_at, letter.relay_due = "replayed", done.now, None
+            case RelayedRow():
+                self._relayed(row, done.now)
             case RunRow():
                 pass
+
+    def _open(self, row: OpenedRow, now: float) -> None:
+        self.close_opened()
+        attempt = self.attempts.setdefault((row.watcher, row.source, row.identity), StoredAttempt(0, now))
+        attempt.is_open, attempt.deaths, attempt.updated_at = True, row.deaths, now
+
+    def close_opened(self, deaths: int = 0) -> None:
+        """Nothing is open any more; `deaths` are charged to what was."""
+        for triple, attempt in list(self.attempts.items()):
+            if attempt.is_open:
+                attempt.is_open, attempt.deaths = False, attempt.deaths + deaths
+                if not (attempt.tries or attempt.deaths):
+                    del self.attempts[triple]
+
+    def _relayed(self, row: RelayedRow, now: float) -> None:
+        for letter in self.letters.values():
+            if letter.id != row.dead_letter:
+                continue
+            if not row.error:
+                letter.relayed_at, letter.relay_due, letter.relay_error = now, None, ""
+                continue
+            if letter.relayed_at is None:
+                letter.relay_error, letter.relay_failures = storable(row.error), letter.relay_failures + 1
+            if letter.relay_due is not None and letter.state in OPEN_LETTERS:
+                letter.relay_due = row.due
 
     def _put_letter(self, row: DeadLetterRow, done: _Done) -> None:
         done.letters += 1
@@ -266,15 +314,20 @@ class Tables(Struct):
         letter = self.letters.get(triple)
         if letter is None:
             number = self.next_id()
-            self.letters[triple] = StoredLetter(number, row, done.commit_id, done.now, whole=is_whole(row))
+            letter = StoredLetter(number, row, done.commit_id, done.now, done.now, whole=is_whole(row))
+            letter.relay_due = done.now if row.relays else None
+            self.letters[triple] = letter
             return
         had = letter.row
         if letter.whole or not is_whole(row):
-            row = structs.replace(row, body=had.body, key=had.key, headers=had.headers, timestamp=had.timestamp)
+            same = {name: getattr(had, name) for name in ("body", "key", "headers", "timestamp", "tombstone")}
+            row = structs.replace(row, **same)
         letter.whole = letter.whole or is_whole(row)
         letter.row = structs.replace(row, received_at=had.received_at)
         if letter.commit_id != done.commit_id:
             letter.state, letter.repeats = "dead", letter.repeats + 1
+            if letter.relayed_at is None and letter.relay_due is None and row.relays:
+                letter.relay_due = done.now
         letter.commit_id, letter.updated_at = done.commit_id, done.now
 
     def _settle(self, row: ResultRow, done: _Done) -> None:

@@ -38,6 +38,8 @@ T = TypeVar("T")
 SILENT_AFTER: Final = 15.0
 """Seconds without a sign of life, or three heartbeats where these are longer."""
 _BUSY_TIMEOUT: Final = 5.0
+_SINCE_3: Final[dict[str, int | str]] = {"tombstone": 0, "relay_error": "", "relay_failures": 0}
+"""Columns of dead letters that are NULL in rows of an older schema, and what that means."""
 _BEYOND: Final = "\U0010ffff"  # sorts after every text that goes on
 
 
@@ -102,12 +104,15 @@ class Reader:
         )
         letters = dead_letters.c
         by_reason = select(letters.state, letters.reason, func.count()).group_by(letters.state, letters.reason)
+        waits = letters.relay_due.is_not(None)
+        to_relay = select(letters.stream, func.count()).where(waits).group_by(letters.stream).order_by(letters.stream)
 
         def count(tx: Transaction) -> Counts:
             by_target: list[Any] = [tuple(row) for query in queries for row in tx.connection.execute(query)]
             letters_by_reason: list[Any] = [tuple(row) for row in tx.connection.execute(by_reason)]
             tries = tx.connection.execute(select(func.count()).select_from(attempts)).scalar_one()
-            return Counts(tuple(by_target), tuple(letters_by_reason), tries)
+            relays: list[Any] = [tuple(row) for row in tx.connection.execute(to_relay)]
+            return Counts(tuple(by_target), tuple(letters_by_reason), tries, tuple(relays))
 
         return self._ask(count)
 
@@ -225,12 +230,15 @@ class Reader:
         return found is not None and found.done_at is not None
 
     def drop_dead_letters(self, numbers: Sequence[int]) -> int:
-        """Gives up dead letters that wait, and returns how many did. They are kept for a while, and listed."""
+        """Gives up dead letters that wait, and returns how many did. They are kept for a while, and listed.
+
+        Those that were to be copied to the broker's place are not any more.
+        """
         columns = dead_letters.c
 
         def drop(tx: Transaction) -> int:
             which = columns.id.in_(list(numbers)) & (columns.state == "dead")
-            change = update(dead_letters).where(which).values(state="dropped", updated_at=tx.now)
+            change = update(dead_letters).where(which).values(state="dropped", updated_at=tx.now, relay_due=None)
             return tx.connection.execute(change).rowcount
 
         return self._ask(drop)
@@ -265,13 +273,15 @@ def _run_query() -> Select[Any]:
 
 def _letter_columns() -> list[ColumnElement[Any]]:
     columns = dead_letters.c
-    names = [name for name in DeadLetterView.__struct_fields__ if name != "size"]
-    return [*(columns[name] for name in names), func.length(columns.body).label("size")]
+    names = [name for name in DeadLetterView.__struct_fields__ if name not in ("size", *_SINCE_3)]
+    size = case((columns.tombstone == 1, 0), else_=func.length(columns.body)).label("size")
+    later = [func.coalesce(columns[name], none).label(name) for name, none in _SINCE_3.items()]
+    return [*(columns[name] for name in names), size, *later]
 
 
 def _letter(row: RowMapping) -> DeadLetterView:
     values = {name: row[name] for name in DeadLetterView.__struct_fields__}
-    return DeadLetterView(**{**values, "whole": bool(row["whole"])})
+    return DeadLetterView(**{**values, "whole": bool(row["whole"]), "tombstone": bool(row["tombstone"])})
 
 
 def _instance(row: RowMapping, now: float) -> InstanceView:

@@ -5,13 +5,26 @@ The SQL store and the one in memory share them, so that they can only differ whe
 
 from __future__ import annotations
 
+import base64
 import hashlib
+from collections.abc import Iterable
 from math import isfinite
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec import structs
 
-from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, ResultRow, Row, RunRow
+from bridge.core.model import Tombstone
+from bridge.ports import (
+    AttemptRow,
+    DeadLetterRow,
+    ForgetRow,
+    OpenedRow,
+    RelayedRow,
+    ResultRow,
+    Row,
+    RunRow,
+)
 
 FINISHED: Final = ("started", "succeeded", "failed_run", "skipped", "suppressed")
 RETRYABLE: Final = ("failed", "failed_run", "skipped")
@@ -22,6 +35,12 @@ STORE_REFUSED: Final = "store_refused"
 _TEXT_MOST: Final = 100_000  # characters of an error or a position that are kept
 _COUNT_MOST: Final = 2**31 - 1
 _KEY_MOST: Final = 500  # characters of a business key: it comes from events, and has to fit an index of any database
+
+
+SUSPECT_FOR: Final = 600.0
+"""Seconds after an instance was found dead in which those that start are told of it."""
+
+_HANDED_OUT_MOST: Final = 16 * 1024 * 1024  # bytes of the bodies of one claim of letters
 
 
 class KeyHolder(NamedTuple):
@@ -90,6 +109,8 @@ def storable_letter(row: DeadLetterRow) -> DeadLetterRow:
         error=storable(row.error),
         attempts=min(row.attempts, _COUNT_MOST),
         received_at=_storable_time(row.received_at) or 0.0,
+        tombstone=row.tombstone,
+        relays=row.relays,
     )
 
 
@@ -101,10 +122,15 @@ def storable_row(row: Row) -> Row:
         return AttemptRow(*_triple(row), min(row.tries, _COUNT_MOST), storable(row.error))
     if isinstance(row, ForgetRow):
         return ForgetRow(*_triple(row))
+    if isinstance(row, OpenedRow):
+        return OpenedRow(*_triple(row), min(row.deaths, _COUNT_MOST))
+    if isinstance(row, RelayedRow):
+        due = None if row.due is None else _storable_time(row.due)
+        return RelayedRow(row.dead_letter, storable(row.error), due)
     return row
 
 
-def _triple(row: AttemptRow | ForgetRow) -> tuple[str, str, str]:
+def _triple(row: AttemptRow | ForgetRow | OpenedRow) -> tuple[str, str, str]:
     return storable_id(row.watcher), storable_id(row.source), storable_id(row.identity)
 
 
@@ -129,9 +155,29 @@ def refused_letter(row: Row, reason: str) -> DeadLetterRow | None:
         error=f"{reason}; run key {row.run_key}",
         attempts=0,
         received_at=row.received_at,
+        tombstone=isinstance(row.body, Tombstone),
+        relays=row.origin.relays,
     )
 
 
 def is_whole(row: DeadLetterRow) -> bool:
     """Whether the body is the message's, so that it can be read again."""
     return row.reason != STORE_REFUSED or bool(row.body)
+
+
+def within(sized: Iterable[tuple[int, int]]) -> list[int]:
+    """Of pairs of an id and its bytes those in front that are not too many together; the first in any case."""
+    chosen: list[int] = []
+    room = _HANDED_OUT_MOST
+    for number, size in sized:
+        room -= size
+        if chosen and room < 0:
+            break
+        chosen.append(number)
+    return chosen
+
+
+def headers_of(stored: bytes) -> tuple[tuple[str, bytes | None], ...]:
+    """From a JSON list of [name, base64 of the value, or null]."""
+    pairs = msgspec.json.decode(stored or b"[]", type=list[tuple[str, str | None]])
+    return tuple((name, None if value is None else base64.b64decode(value)) for name, value in pairs)

@@ -24,7 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 metadata = MetaData()
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite's own row number, without an index of its own
@@ -155,9 +155,24 @@ dead_letters = Table(
     Column("key", LargeBinary),
     Column("headers", LargeBinary, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    # Since version 3, also of rows that were there before: NULL.
+    Column("tombstone", Integer),  # 1: the message had no body, and `body` is the `null` that stands for it
+    # When it is to be copied to the broker's own place, or tried again; NULL: not, not any more, or it is there.
+    Column("relay_due", Double),
+    Column("relayed_at", Double),  # when the broker confirmed the copy
+    Column("relay_error", Text),  # why the last try failed
+    Column("relay_failures", Integer),
     UniqueConstraint("watcher", "source", "identity"),
 )
 Index("dead_letters_state", dead_letters.c.state, dead_letters.c.updated_at)
+Index(
+    "dead_letters_relay",
+    dead_letters.c.stream,
+    dead_letters.c.relay_due,
+    dead_letters.c.id,
+    sqlite_where=dead_letters.c.relay_due.is_not(None),
+    postgresql_where=dead_letters.c.relay_due.is_not(None),
+)
 
 attempts = Table(
     "attempts",
@@ -168,6 +183,15 @@ attempts = Table(
     Column("tries", Integer, nullable=False),
     Column("error", Text, nullable=False),
     Column("updated_at", Double, nullable=False),
+    # Since version 3. When a try began that was the only one open in the whole process; NULL: none, or it has ended.
+    Column("opened", Double),
+    Column("deaths", Integer),  # how often the process died while it was open, in a row; NULL: never
+)
+Index(
+    "attempts_opened",
+    attempts.c.opened,
+    sqlite_where=attempts.c.opened.is_not(None),
+    postgresql_where=attempts.c.opened.is_not(None),
 )
 
 watchers = Table(
@@ -185,6 +209,16 @@ sources = Table(
     metadata,
     Column("stream", Text, primary_key=True),
     Column("source", Text, nullable=False),
+)
+
+# Since version 3. How far each lane of a stream is settled at its broker, as its producer said with a heartbeat.
+places = Table(
+    "places",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("lane", Text, primary_key=True),
+    Column("place", Text, nullable=False),
+    sqlite_with_rowid=False,  # one tree instead of two
 )
 
 intents = Table(

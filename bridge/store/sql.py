@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import uuid4
 
-from sqlalchemy import inspect, update
+from sqlalchemy import inspect, select, update
 
 from bridge.core.errors import StoreRefused, StoreUnavailable
-from bridge.ports import Claim, Intent, Prior, Receipt, Replay, Row
+from bridge.ports import Claim, Intent, Letter, Prior, Receipt, Replay, Row
+from bridge.store.attempts import Attempts, charge_deaths, close_opened
 from bridge.store.claims import Claims, release_dead
 from bridge.store.commit import GroupCommit
 from bridge.store.intake import Intake
@@ -17,8 +18,11 @@ from bridge.store.intents import Inbox
 from bridge.store.letters import Letters
 from bridge.store.lock import Holder, StoreLock
 from bridge.store.options import InstanceId, StoreOptions
+from bridge.store.places import Places
 from bridge.store.registry import register
+from bridge.store.relays import Relays, release_letters
 from bridge.store.retention import Pruning
+from bridge.store.rules import SUSPECT_FOR
 from bridge.store.schema import SCHEMA_VERSION, instances, meta, metadata
 from bridge.store.sqlite import Sqlite, check_place, locate
 from bridge.store.statements import Statements
@@ -48,12 +52,14 @@ async def open_store(
 
 
 class SqlStore:
-    """`bridge.ports.Store`; made by `open_store`. `store_id` is made once, with the store."""
+    """`bridge.ports.Store`; made by `open_store`."""
 
     def __init__(
         self, database: Sqlite, instance: InstanceId, options: StoreOptions, now: Callable[[], float] | None
     ) -> None:
         self.store_id = ""
+        self.sequence = 0
+        self.was_killed = False
         self._database = database
         self._instance = instance
         self._lock: StoreLock | None = None
@@ -63,8 +69,11 @@ class SqlStore:
         self.writer = Writer(database, self._opened, now)
         self._intake = Intake(statements)
         self._letters = Letters(statements)
+        self._attempts = Attempts(statements)
+        self._relays = Relays()
+        self._places = Places()
         self._claims = Claims(statements, instance)
-        self._group_commit = GroupCommit(self.writer, self._intake, self._letters)
+        self._group_commit = GroupCommit(self.writer, self._intake, self._letters, self._attempts, self._relays)
         self._inbox = Inbox(self.writer)
         self._pruning = Pruning(options)
 
@@ -80,7 +89,9 @@ class SqlStore:
 
     async def commit(self, rows: Sequence[Row], commit_id: str) -> Receipt:
         """One transaction. `rows` is read on the store's thread, so it may be a sequence that is made when read."""
-        return await self.writer.run(lambda: self._group_commit.commit(rows, commit_id))
+        receipt = await self.writer.run(lambda: self._group_commit.commit(rows, commit_id))
+        self.sequence = max(self.sequence, receipt.sequence)
+        return receipt
 
     async def claim(self, target: str, limit: int, lease: float) -> list[Claim]:
         if limit <= 0:
@@ -88,7 +99,13 @@ class SqlStore:
         return await self.writer.run(lambda: self._claim(target, limit, lease))
 
     async def attempts(self, source: str) -> dict[tuple[str, str], Prior]:
-        return await self.writer.transaction(lambda tx: self._letters.attempts_of(tx, source))
+        return await self.writer.transaction(lambda tx: self._attempts.prior(tx, source))
+
+    async def places(self, stream: str) -> dict[str, str]:
+        return await self.writer.transaction(lambda tx: self._places.of(tx, stream))
+
+    async def claim_letters(self, stream: str, limit: int, lease: float) -> list[Letter]:
+        return await self.writer.transaction(lambda tx: self._relays.claim(tx, stream, limit, lease))
 
     async def replays(self, stream: str, limit: int, under_way: Collection[int] = ()) -> list[Replay]:
         return await self.writer.transaction(lambda tx: self._letters.to_replay(tx, stream, limit, under_way))
@@ -97,10 +114,11 @@ class SqlStore:
         """What people asked for since the last call; what of it concerns the store is done by then."""
         return await self.writer.run(self._take_intents)
 
-    async def heartbeat(self, status: bytes) -> None:
+    async def heartbeat(self, status: bytes, places: Mapping[str, Mapping[str, str]] = {}) -> None:
         """A sign of life that can't be stored leaves its reason in the lock file, where `note` left none."""
+        told = {stream: dict(lanes) for stream, lanes in places.items()}
         try:
-            await self.writer.transaction(lambda tx: self._beat(tx, status))
+            await self.writer.run(lambda: self._beat(status, told))
         except StoreUnavailable as error:
             self._tell(self._trouble or str(error))
             raise
@@ -158,7 +176,9 @@ class SqlStore:
             raise StoreUnavailable(
                 f"the store {path} holds other tables than when it was opened (its id was {self.store_id}): restart"
             )
-        self.store_id = store_id
+        self.store_id = self._relays.store_id = store_id
+        self.sequence = int(tx.connection.execute(select(meta.c.commit_sequence)).scalar_one())
+        self._places.refresh()
         self._intake.refresh(tx)
         self._letters.refresh(tx)
         self._claims.start_again()
@@ -166,9 +186,13 @@ class SqlStore:
     def _take_over(self, tx: Transaction) -> None:
         """The lock proves that every earlier instance is gone: what they had claimed is free at once."""
         release_dead(tx, self._instance)
+        release_letters(tx)
+        charge_deaths(tx)
         columns = instances.c
         open_ends = update(instances).where(columns.ended_at.is_(None), columns.crashed_at.is_(None))
         tx.connection.execute(open_ends.values(crashed_at=tx.now))
+        lately = select(columns.id).where(columns.crashed_at >= tx.now - SUSPECT_FOR).limit(1)
+        self.was_killed = tx.connection.execute(lately).first() is not None
         mine = self._instance
         row = self._database.insert(instances).values(
             id=mine.id, host=mine.host, pid=mine.pid, version=mine.version, started_at=tx.now, heartbeat_at=tx.now,
@@ -179,11 +203,16 @@ class SqlStore:
             row.on_conflict_do_update(index_elements=["id"], set_={**again, "ended_at": None, "crashed_at": None})
         )
 
-    def _beat(self, tx: Transaction, status: bytes) -> None:
-        mine = update(instances).where(instances.c.id == self._instance.id)
-        tx.connection.execute(mine.values(heartbeat_at=tx.now, status=status))
+    def _beat(self, status: bytes, told: Mapping[str, Mapping[str, str]]) -> None:
+        def beat(tx: Transaction) -> Mapping[str, Mapping[str, str]]:
+            mine = update(instances).where(instances.c.id == self._instance.id)
+            tx.connection.execute(mine.values(heartbeat_at=tx.now, status=status))
+            return self._places.put(tx, told)
+
+        self._places.keep(self.writer.transact(beat))
 
     def _end(self, tx: Transaction) -> None:
+        close_opened(tx)
         mine = update(instances).where(instances.c.id == self._instance.id)
         tx.connection.execute(mine.values(heartbeat_at=tx.now, ended_at=tx.now))
 

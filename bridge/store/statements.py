@@ -18,7 +18,9 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    func,
     literal_column,
+    null,
     or_,
     select,
     update,
@@ -41,7 +43,7 @@ run_fields = attrgetter(*(_PLACES.get(name, name) for name in RUN_FIELDS))
 """The values of RUN_FIELDS of a RunRow, past its properties where they only lead on."""
 _LETTER_VALUES: Final = (
     "watcher", "source", "identity", "whole", "stream", "position", "reason", "error", "attempts", "timestamp",
-    "received_at", "created_at", "updated_at", "commit_id", "key", "headers", "body",
+    "received_at", "created_at", "updated_at", "commit_id", "key", "headers", "body", "tombstone", "relay_due",
 )  # fmt: skip
 CLAIM_FIELDS: Final = (
     "watcher", "asset", "stream", "position", "target", "job", "params", "tags", "host",
@@ -199,7 +201,8 @@ class Statements:
     def _put_letter(self) -> str:
         """A dead letter that comes again is the same row, `dead` again whatever had become of it.
 
-        The bytes stay as they came first, unless those were not the message's own.
+        The bytes stay as they came first, unless those were not the message's own. It is copied to the broker's place
+        once: not again when it comes again after that, and when it was to be already, not later for it.
         """
         new = self._database.insert(dead_letters).values(
             **_named(dead_letters, *_LETTER_VALUES), state=_text("dead"), repeats=_ZERO
@@ -208,7 +211,8 @@ class Statements:
         again = had.commit_id == come.commit_id
         better = (come.whole == _ONE) & (had.whole == _ZERO)
         latest = ("stream", "position", "reason", "error", "attempts", "updated_at", "commit_id")
-        bytes_ = ("whole", "timestamp", "key", "headers", "body")
+        bytes_ = ("whole", "timestamp", "key", "headers", "body", "tombstone")
+        is_there = had.relayed_at.is_not(None)
         statement = new.on_conflict_do_update(
             index_elements=["watcher", "source", "identity"],
             set_={
@@ -216,15 +220,19 @@ class Statements:
                 "repeats": had.repeats + case((again, _ZERO), else_=_ONE),
                 **{name: come[name] for name in latest},
                 **{name: case((better, come[name]), else_=had[name]) for name in bytes_},
+                "relay_due": case(
+                    (or_(again, is_there), had.relay_due), else_=func.coalesce(had.relay_due, come.relay_due)
+                ),
             },
         )
         return prepare(statement, self._dialect, *_LETTER_VALUES)
 
     def _supersede(self) -> str:
+        """It is not copied to the broker's place any more, if it was to be: what it was about has happened."""
         letters = dead_letters.c
         statement = (
             update(dead_letters)
-            .values(state=_text("superseded"), updated_at=bindparam("at"))
+            .values(state=_text("superseded"), updated_at=bindparam("at"), relay_due=null())
             .where(
                 letters.watcher == bindparam("of"),
                 letters.source == bindparam("from"),
@@ -240,7 +248,7 @@ class Statements:
         state = dead_letters.c.state
         statement = (
             update(dead_letters)
-            .values(state=_text("replayed"), updated_at=bindparam("at"))
+            .values(state=_text("replayed"), updated_at=bindparam("at"), relay_due=null())
             .where(
                 dead_letters.c.id == bindparam("letter"),
                 or_(state == _text("replaying"), state == _text("superseded")),
@@ -249,11 +257,15 @@ class Statements:
         return prepare(statement, self._dialect, "at", "letter")
 
     def _put_attempt(self) -> str:
+        """A try that failed has ended, and the process has not died of it."""
         order = ("source", "watcher", "identity", "tries", "error", "updated_at")
         new = self._database.insert(attempts).values(**_named(attempts, *order))
         statement = new.on_conflict_do_update(
             index_elements=["source", "watcher", "identity"],
-            set_={name: new.excluded[name] for name in ("tries", "error", "updated_at")},
+            set_={
+                **{name: new.excluded[name] for name in ("tries", "error", "updated_at")},
+                **dict.fromkeys(("opened", "deaths"), null()),
+            },
         )
         return prepare(statement, self._dialect, *order)
 

@@ -13,7 +13,7 @@ from sqlalchemy import Column, Table, select, update
 from sqlalchemy.schema import CreateColumn
 
 from bridge.core.errors import StoreRefused
-from bridge.store.schema import SCHEMA_VERSION, business_keys, meta, runs
+from bridge.store.schema import SCHEMA_VERSION, attempts, business_keys, dead_letters, meta, places, runs
 from bridge.store.writer import Transaction
 
 
@@ -60,5 +60,16 @@ def _to_2(tx: Transaction) -> None:
     business_keys.create(tx.connection, checkfirst=False)
 
 
-_STEPS: Final[tuple[Callable[[Transaction], None], ...]] = (_to_2,)
+def _to_3(tx: Transaction) -> None:
+    """Relays, tombstones, places, and tries that a process may die of."""
+    letters, tries = dead_letters.c, attempts.c
+    relay = (letters.relay_due, letters.relayed_at, letters.relay_error, letters.relay_failures)
+    _add(tx, dead_letters, letters.tombstone, *relay)
+    _add(tx, attempts, tries.opened, tries.deaths)
+    for table, name in ((dead_letters, "dead_letters_relay"), (attempts, "attempts_opened")):
+        next(index for index in table.indexes if index.name == name).create(tx.connection)
+    places.create(tx.connection, checkfirst=False)
+
+
+_STEPS: Final[tuple[Callable[[Transaction], None], ...]] = (_to_2, _to_3)
 """The first leads from version 1 to 2."""

@@ -27,11 +27,15 @@ class InstanceView(Struct, frozen=True):
 
 
 class Counts(Struct, frozen=True):
-    """`runs`: (state, target, how many); `dead_letters`: (state, reason, how many). `attempts`: events being tried."""
+    """`runs`: (state, target, how many); `dead_letters`: (state, reason, how many). `attempts`: events being tried.
+
+    `relays`: (stream, how many dead letters of it are still to be copied to the broker's own place).
+    """
 
     runs: tuple[tuple[RunState, str, int], ...]
     dead_letters: tuple[tuple[LetterState, str, int], ...]
     attempts: int
+    relays: tuple[tuple[str, int], ...] = ()
 
 
 class RunView(Struct, frozen=True):
@@ -72,7 +76,12 @@ class RunView(Struct, frozen=True):
 
 
 class DeadLetterView(Struct, frozen=True):
-    """A dead letter without its bytes. `size` is their number; `whole` says that they are the message's own."""
+    """A dead letter without its bytes. `size` is their number; `whole` says that they are the message's own.
+
+    `tombstone`: the message had none. `relay_due` is when it is copied to the broker's own place, or tried again;
+    `relayed_at` when the copy was confirmed; `relay_error` why copying failed last, `relay_failures` times so far. With
+    neither time, and an error, it is not tried any more.
+    """
 
     id: int
     state: LetterState
@@ -91,6 +100,11 @@ class DeadLetterView(Struct, frozen=True):
     received_at: float
     created_at: float
     updated_at: float
+    tombstone: bool
+    relay_due: float | None
+    relayed_at: float | None
+    relay_error: str
+    relay_failures: int
 
 
 class WholeDeadLetter(Struct, frozen=True):

@@ -16,6 +16,7 @@ class At(Struct, frozen=True):
     stream: str
     id: str
     position: str
+    relays: bool = False
 
     def position_of(self, payload: Any) -> str:
         return self.position
@@ -39,8 +40,9 @@ def run_row(
     key: str | None = None,
     key_ttl: float | None = None,
     received_at: float = 1.0,
+    relays: bool = False,
 ) -> RunRow:
     """A run request as a store gets it. `tags` are the plan's, `own_tags` the run's."""
     plan = Plan(watcher, asset, target, job, tags, key_ttl=key_ttl)
     run = Run(plan, None, body, params, tags=own_tags, key=key)
-    return RunRow(run_key, identity, At(stream, source, position), run, received_at)
+    return RunRow(run_key, identity, At(stream, source, position, relays), run, received_at)

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 from msgspec import Struct
 
 from bridge.core.lane import Lane, Span
-from bridge.core.model import Meta, Plan
+from bridge.core.model import TOMBSTONE, Meta, Plan
 from bridge.core.seat import Ticket
 from bridge.filters.recipe import Recipe
 from bridge.language.ir import ROOTS
@@ -150,10 +150,10 @@ class _Feeding:
 
     def message(
         self,
-        event: object,
+        event: object = None,
         *,
         key: bytes | str | None = None,
-        headers: Mapping[str, bytes | str] | Sequence[tuple[str, bytes]] = (),
+        headers: Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | None]] = (),
         position: str = "",
         timestamp: float | None = None,
         message_id: str = "",
@@ -161,8 +161,12 @@ class _Feeding:
         identity: str = "",
         lane: Hashable = None,
         attempt: int = 1,
+        tombstone: bool = False,
     ) -> Given:
-        """An event with what `current_message()` tells of it. `attempt` 2 is the try after one that failed."""
+        """An event with what `current_message()` tells of it. `attempt` 2 is the try after one that failed.
+
+        `tombstone`: the message has no body, and its event is None.
+        """
         self._count += 1
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         meta = Meta(
@@ -173,8 +177,9 @@ class _Feeding:
             lane="" if lane is None else str(lane),
             message_id=message_id,
             delivery_attempt=delivery_attempt,
+            tombstone=tombstone,
         )
-        return Given(body_of(event), meta, identity or str(self._count), lane, attempt)
+        return Given(TOMBSTONE if tombstone else body_of(event), meta, identity or str(self._count), lane, attempt)
 
     def _given(self, event: object) -> Future[None]:
         self._check()

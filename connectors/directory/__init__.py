@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from bridge.ports import StreamKind
 from connectors.directory.by_line import LineByLine
 from connectors.directory.options import DirectoryOptions, check
+from connectors.directory.people import sender, tail
 from connectors.directory.whole import WholeFiles
 
 if TYPE_CHECKING:
@@ -36,4 +37,4 @@ def source(options: DirectoryOptions) -> str:
     return os.path.realpath(options.path)
 
 
-KIND = StreamKind(options=DirectoryOptions, build=build, source=source, check=check)
+KIND = StreamKind(options=DirectoryOptions, build=build, source=source, check=check, sender=sender, tail=tail)

@@ -227,11 +227,12 @@ class LineByLine(DirectoryProducer):
 
     async def _settle(self, batches: Sequence[Sequence[AdvanceItem]]) -> None:
         done: list[Reading] = []
+        failed: list[tuple[Reading, int]] = []
         for batch in batches:
             for outcome, payloads in runs_of(batch):
                 if is_unsettled(outcome):
-                    self._failed(*payloads[0])  # with that, whatever follows in the batch is stale
-                    continue
+                    failed.append(payloads[0])
+                    break  # whatever follows in the batch is read again with it
                 reading, offset = payloads[-1]
                 self._settled(reading, offset)
                 if reading.is_done:
@@ -243,6 +244,8 @@ class LineByLine(DirectoryProducer):
                 raise Transient(f"a file can't be moved out of {self.folder.work}: {words(error)}") from error
             self._forget(done)
         await self._keep_positions(self._clock.monotonic())
+        for reading, offset in failed:  # last: its lines may come only once this call has returned
+            self._failed(reading, offset)
 
     def _settled(self, reading: Reading, offset: int) -> None:
         if offset > reading.settled and not reading.is_stale:

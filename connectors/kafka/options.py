@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
 from bridge.core.units import Duration, Size
+from bridge.language.times import timestamp_of
+from bridge.language.values import Fail
 
 Text = Annotated[str, Meta(min_length=1)]
+FilePath = Annotated[str, Meta(min_length=1, extra={"is_path": True}, description="the path of a PEM file")]
+"""A relative one begins at the folder of the YAML file that it stands in."""
 Positive = Annotated[Duration, Meta(gt=0)]
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TLS to the brokers. Paths to PEM files; without `ca` the system's certificates count.
+    """TLS to the brokers. Paths to PEM files; without `ca_file` the system's certificates count.
 
     `verify` false accepts any certificate, and then only the network keeps others away.
     """
 
-    ca: Text | None = None
-    cert: Text | None = None
-    key: Text | None = None
+    ca_file: FilePath | None = None
+    cert_file: FilePath | None = None
+    key_file: FilePath | None = None
     key_password: Text | None = None
     check_hostname: bool = True
     verify: bool = True
+
+    def __repr__(self) -> str:
+        return "Tls(…)"
 
 
 class Token(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,14 +43,23 @@ class Token(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kwargs: dict[str, Any] = {}
     msk_region: Text | None = None
 
+    def __repr__(self) -> str:
+        return "Token(…)"
+
 
 class Sasl(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who we are. `username` and `password` for PLAIN and SCRAM, `token` for OAUTHBEARER."""
+    """Who we are. `username` and `password` for PLAIN and SCRAM, `token` for OAUTHBEARER.
+
+    Without `tls` a password (PLAIN) or a token travels in the clear: `validate --connect` warns of it.
+    """
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
     username: Text | None = None
     password: Text | None = None
     token: Token | None = None
+
+    def __repr__(self) -> str:
+        return f"Sasl({self.mechanism!r}, …)"
 
 
 class DeadLetterTopic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +78,8 @@ class KafkaOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     give it (their old list) before you change these. `start` says where a group without any offset begins: `earliest`,
     `latest`, an RFC 3339 time, or an offset; there is no default. `on_gap`: what to do when retention has deleted
     records that were not read: go on behind the gap, or stop. `discovery`: how soon a new topic or partition is seen.
+    A member that is not heard of for `session_timeout` has left; `rebalance_timeout` is what all of them have to come
+    together again.
     """
 
     bootstrap_servers: Annotated[list[Text], Meta(min_length=1)]
@@ -68,7 +87,7 @@ class KafkaOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     topics: list[Text] = []
     topic_pattern: Text | None = None
     cluster: Text | None = None
-    start: Text | int | None = None
+    start: Annotated[int, Meta(ge=0)] | Text | None = None
     on_gap: Literal["resume", "stop"] = "resume"
     tombstones: Literal["skip", "deliver"] = "skip"
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
@@ -91,3 +110,38 @@ class KafkaOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __repr__(self) -> str:
         return "KafkaOptions(…)"  # may hold a password
+
+
+class Start(Struct, frozen=True):
+    """Where a group without offsets begins. `value` is an offset, or a time in ms since 1970; else 0."""
+
+    kind: Literal["earliest", "latest", "timestamp", "offset"]
+    value: int = 0
+
+
+STARTS: Final = "`earliest`, `latest`, a time like 2026-11-30T00:00:00Z, or an offset"
+_NS_IN_MS: Final = 1_000_000
+
+
+def start_of(options: KafkaOptions) -> Start:
+    """What `start` says. Raises ValueError, with a sentence, where it says nothing that can be understood."""
+    start = options.start
+    if start is None:
+        raise ValueError(f"`start` is missing: say where a group without offsets begins, with {STARTS}")
+    if isinstance(start, int):
+        return Start("offset", start)
+    if start == "earliest":
+        return Start("earliest")
+    if start == "latest":
+        return Start("latest")
+    time = timestamp_of(start)
+    if isinstance(time, Fail):
+        raise ValueError(f"`start` {start!r} is none of these: {STARTS}")
+    return Start("timestamp", time.ns // _NS_IN_MS)
+
+
+def check(options: KafkaOptions) -> Sequence[str]:
+    """Start-up problems, as sentences; connects to nothing."""
+    from connectors.kafka.check import problems_of  # which needs the options
+
+    return problems_of(options)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+
+from bridge.ports import RelayedRow
 
 Rows = Callable[..., Any]
 
@@ -50,6 +53,29 @@ async def test_a_dead_letter_is_shown_with_headers_key_and_text(headrace: Any, h
     assert shown["body"] == {"encoding": "utf-8", "text": '{"region":"eu"}', "size": 15, "is_cut": False}
     assert [(h["name"], h["value"]["encoding"]) for h in shown["headers"]] == [("kind", "utf-8"), ("bin", "hex")]
     assert shown["timestamp"] == "2025-11-30T14:44:05.000Z"
+
+
+async def test_a_null_header_is_shown_as_null_and_an_empty_one_as_empty(
+    headrace: Any, home: Any, letter_row: Rows
+) -> None:
+    await home.filled(letter_row(1, headers=b'[["gone", null], ["empty", ""]]'))
+    out = headrace("dlq", "show", "1", "--output", "table").out
+    assert re.search(r"gone +<null>", out)
+    assert re.search(r"empty +<empty>", out)
+    gone, empty = headrace("dlq", "show", "1").json["headers"]
+    assert gone == {"name": "gone", "value": None}
+    assert empty["value"]["size"] == 0
+
+
+async def test_a_tombstone_is_shown_as_a_message_without_a_body(headrace: Any, home: Any, letter_row: Rows) -> None:
+    await home.filled(letter_row(1, body=b"null", tombstone=True), letter_row(2, body=b"null"))
+    assert "no body (a tombstone)" in headrace("dlq", "show", "1", "--output", "table").out
+    shown = headrace("dlq", "show", "1").json
+    assert (shown["tombstone"], shown["body"]) == (True, None)
+    said = headrace("dlq", "show", "1", "--raw")
+    assert (said.bytes, "no body" in said.err) == (b"", True)
+    shown = headrace("dlq", "show", "2").json
+    assert (shown["tombstone"], shown["body"]["text"]) == (False, "null")
 
 
 async def test_bytes_that_are_no_text_are_shown_as_hex(headrace: Any, home: Any, letter_row: Rows) -> None:
@@ -204,3 +230,28 @@ async def test_on_a_terminal_it_asks(
     assert [letter["id"] for letter in headrace("dlq", "list").json] == [1]
     assert code == 1
     assert b"nothing was dropped" in seen
+
+
+async def test_people_see_what_was_copied_to_the_brokers_own_place_and_why_not(
+    headrace: Any, home: Any, letter_row: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await home.open()
+    await store.commit([letter_row(n, relays=n > 1) for n in range(1, 6)], "c1")
+    numbers = [letter.number for letter in await store.claim_letters("orders", 3, 3600)]
+    far = 4e9
+    await store.commit(
+        [RelayedRow(numbers[0]), RelayedRow(numbers[1], "too large"), RelayedRow(numbers[2], "no leader", far)], "c2"
+    )
+    await store.aclose(clean=True)
+    monkeypatch.setenv("COLUMNS", "200")
+    listed = headrace("dlq", "list", "--output", "table").out
+    assert [listed.count(word) for word in ("copied", "yes", "refused", "failing", "waits")] == [1, 1, 1, 1, 1]
+    shown = {n: headrace("dlq", "show", str(n), "--output", "table").out for n in range(1, 6)}
+    assert "copied" not in shown[1]
+    assert re.search(r"copied +\d{4}-\d\d-\d\d .* ago", shown[2])
+    assert re.search(r"copied +no, and it is not tried again: too large", shown[3])
+    assert re.search(r"copied +not yet, it failed 1 time, the last because: no leader", shown[4])
+    assert re.search(r"copied +not yet, it is due", shown[5])
+    told = headrace("dlq", "show", "4").json
+    assert (told["relay_error"], told["relay_failures"], told["relayed_at"]) == ("no leader", 1, None)
+    assert told["relay_due"].startswith("2096-")

@@ -293,6 +293,24 @@ async def test_a_dead_letter_is_explained_with_its_key_headers_and_time(
     assert '✓ key == "k"' in shown
 
 
+async def test_a_dead_letter_without_a_body_is_explained_as_a_tombstone(
+    headrace: Any, home: Any, letter_row: Any
+) -> None:
+    home.configure(CONFIG.replace('match: {amount: {"<": 10}}', "when: meta.tombstone"))
+    await home.filled(
+        letter_row(1, watcher="*", body=b"null", tombstone=True), letter_row(2, watcher="*", body=b"null")
+    )
+    verdicts = [told(headrace("explain", "--dlq", number), "small")["verdict"] for number in ("1", "2")]
+    assert verdicts == ["match", "no_match"]
+
+
+async def test_a_dead_letter_with_a_null_header_is_explained(headrace: Any, home: Any, letter_row: Any) -> None:
+    home.configure(CONFIG.replace('event.customer.tier == "gold"', '!has(headers.source) && "source" in headers'))
+    await home.filled(letter_row(1, watcher="big", body=json.dumps(BIG).encode(), headers=b'[["source", null]]'))
+    said = headrace("explain", "--dlq", "1")
+    assert told(said, "big")["verdict"] == "match", said
+
+
 async def test_a_dead_letter_that_is_not_there_or_of_another_stream_is_refused(
     headrace: Any, home: Any, letter_row: Any
 ) -> None:

@@ -19,7 +19,8 @@ from bridge.cli import asking, endings, output
 from bridge.cli import main as command
 
 COMMANDS = [
-    "init", "validate", "test", "explain", "run", "status", "show", "schema", "pause", "resume", "disable", "enable",
+    "init", "validate", "test", "explain", "run", "send", "tail", "status", "show", "schema", "pause", "resume",
+    "disable", "enable",
     "completion", "version", "runs list", "runs show", "runs retry", "dlq list", "dlq show", "dlq replay", "dlq drop",
 ]  # fmt: skip
 

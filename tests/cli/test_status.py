@@ -170,6 +170,20 @@ async def test_the_tables_say_the_same_to_people(headrace: Any, home: Any, lette
     assert any(row[:4] == ["life-1", "running", "4711", "here"] for row in rows)
 
 
+async def test_a_relay_in_trouble_is_shown_with_what_waits_for_it_and_makes_nothing_unhealthy(
+    headrace: Any, home: Any, letter_row: Rows
+) -> None:
+    store = await home.open()
+    await store.commit([letter_row(1, relays=True), letter_row(2, relays=True), letter_row(3)], "c1")
+    relay = {"in_hand": 0, "relayed": 5, "refused": 1, "trouble": "no leader"}
+    await store.heartbeat(json.dumps(told(streams={"orders": {**STREAM, "relay": relay}})).encode())
+    said = headrace("status")
+    assert said.code == 0, said
+    assert said.json["streams"][0]["relay"] == {**relay, "waiting": 2}
+    rows = [line.split() for line in headrace("status", "--output", "table").out.splitlines()]
+    assert ["orders", "5", "2", "1", "no", "leader"] in rows
+
+
 async def test_an_instance_of_a_later_version_is_shown_as_far_as_it_is_understood(headrace: Any, home: Any) -> None:
     store = await home.open()
     odd = told(streams={"orders": {"state": 3, "received": "many"}}, targets={"shell": {"trouble": ["x"]}}, new={})

@@ -235,6 +235,58 @@ def test_key_headers_and_all_that_a_broker_tells_can_be_given(headrace: Any, hom
     assert said.code == 0, said
 
 
+def test_a_header_that_is_null_is_told_from_an_empty_one(headrace: Any, home: Any) -> None:
+    condition = '!has(headers.gone) && "gone" in headers && headers.empty == ""'
+    home.configure(CONFIG.replace('event.region in ["eu", "uk"] && event.amount > 100', f"'{condition}'"))
+    headers = "{gone: null, empty: ''}"
+    suite(f"name: a\nmessage: {{body: {BODY}, headers: {headers}}}\nexpect: {{big: match}}")
+    said = headrace("test")
+    assert said.code == 0, said
+
+
+TOMBSTONES = """\
+assets:
+  all:
+    watchers:
+      - {stream: orders, run: {target: notes, job: note, params: {gone: "${meta.tombstone}", key: "${key}"}}}
+  gone:
+    watchers:
+      - {stream: orders, when: meta.tombstone, run: {target: notes, job: note}}
+  eu:
+    watchers:
+      - {stream: orders, match: {region: eu}, run: {target: notes, job: note}}
+"""
+
+
+@pytest.mark.parametrize("decode", ["json", "text", "msgpack", "cloudevents", "[base64, gzip, json]"])
+def test_a_message_without_a_body_is_written_as_a_tombstone(headrace: Any, home: Any, decode: str) -> None:
+    head = CONFIG.partition("assets:")[0].replace("path: drop\n", f"path: drop\n    decode: {decode}\n")
+    home.configure(head + TOMBSTONES)
+    suite(
+        "name: a\nmessage: {tombstone: true, key: k}\n"
+        "expect: {all: {params: {gone: true, key: k}}, gone: match, eu: missing_field}"
+    )
+    said = headrace("test")
+    assert said.code == 0, said
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("{tombstone: true, body: {a: 1}}", "a message has one body"),
+        ("{tombstone: false}", "expected true"),
+        ("{tombstone: 'true'}", "expected true"),
+        ("{tombstone: null}", "expected true"),
+        ("{key: k}", "tombstone: true"),
+    ],
+)
+def test_a_tombstone_is_true_and_stands_alone(headrace: Any, message: str, words: str) -> None:
+    suite(f"name: a\nmessage: {message}\nexpect: {{big: match}}")
+    said = headrace("test")
+    assert said.code == 1, said
+    assert words in said.err
+
+
 def test_numbers_in_a_body_keep_their_digits(headrace: Any) -> None:
     body = "{region: eu, amount: 123456789012345678901234567890.10, currency: EUR, order_id: 9007199254740993}"
     params = "{{order: {}, amount: 123456789012345678901234567890.{}, at: x}}"

@@ -46,7 +46,7 @@ class FolderOptions(Struct, frozen=True, kw_only=True):
     settle: Annotated[Duration, Meta(ge=0)] = 1.0
     max_file: Annotated[Size, Meta(ge=1)] = 64 * 1024 * 1024
     lines: bool = False
-    on_done: Literal["move", "delete"] = "move"
+    on_done: Annotated[Literal["move", "delete"], Meta(extra={"later": ("archive",)})] = "move"
     patterns: list[str] = []
     only: frozenset[str] = frozenset()
     login: Login | None = None

@@ -49,6 +49,8 @@ def test_every_key_is_there_with_its_default_and_its_unit(load_text, good):
                 "max_outstanding_bytes": "64MiB",
                 "max_retrying": 1000,
                 "max_advancing": 8,
+                "overflow": "pause",
+                "subscriber_queue_size": None,
             }
         },
         "assets": {

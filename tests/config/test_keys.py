@@ -88,8 +88,8 @@ def test_a_kind_of_target_that_comes_later_is_refused_by_name(problem_of, good, 
 
 
 def test_values_that_come_later_are_refused_by_name(problem_of, good):
-    shown = problem_of(good.replace("kind: directory", "kind: directory\n    retry: {mode: broker}"))
-    assert "`broker` is known, but not available in this version" in shown
+    shown = problem_of(good.replace("kind: directory", "kind: directory\n    on_done: archive"))
+    assert "`archive` is known, but not available in this version" in shown
 
 
 def test_an_unknown_kind_gets_a_suggestion(problem_of, good):

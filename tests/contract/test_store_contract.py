@@ -13,17 +13,22 @@ import pytest
 from msgspec import Struct
 
 from bridge.core.errors import StoreRefused, StoreUnavailable
+from bridge.core.model import TOMBSTONE, Tombstone
 from bridge.ports import (
     AttemptRow,
     Claim,
     DeadLetterRow,
     ForgetRow,
+    OpenedRow,
+    Prior,
+    RelayedRow,
     ReplayedRow,
     ResultRow,
     Row,
     RunRow,
     Store,
 )
+from bridge.ports import Letter as PortLetter
 from bridge.store.memory import MemoryStore
 from bridge.store.options import DAY, InstanceId, StoreOptions
 from bridge.store.reader import open_reader
@@ -76,6 +81,10 @@ class World(Protocol):
 
     async def register(self, watchers: dict[str, str], sources: dict[str, str], accept: Sequence[str] = ()) -> None: ...
     async def crash(self, host: str = "here") -> None: ...
+    async def restart(self) -> None:
+        """A clean end, and a new life."""
+        ...
+
     def holders(self) -> dict[str, str]:
         """Key -> the run key of whoever holds it, expired or not."""
         ...
@@ -142,6 +151,10 @@ class SqlWorld:
         await self.store.aclose(clean=False)
         await self.open(host)
 
+    async def restart(self) -> None:
+        await self.store.aclose(clean=True)
+        await self.open()
+
     def holders(self) -> dict[str, str]:
         with closing(sqlite3.connect(self._url.removeprefix("sqlite:///"))) as raw:
             return dict(raw.execute("SELECT key, holder FROM business_keys").fetchall())
@@ -188,6 +201,10 @@ class MemoryWorld:
 
     async def crash(self, host: str = "here") -> None:
         self.store = self.store.restarted(InstanceId("next life", host, 4712, "0"))
+
+    async def restart(self) -> None:
+        await self.store.aclose(clean=True)
+        self.store = self.store.restarted()
 
     def holders(self) -> dict[str, str]:
         return {key: holder.run_key for (_, key), holder in self.store.tables.holders.items()}
@@ -607,7 +624,7 @@ async def test_results_and_attempts_with_odd_text_are_kept(world: World) -> None
     receipt = await world.store.commit(rows, "c2")
     assert (receipt.stale_results, len(receipt.refused)) == (0, 1)
     assert world.run("w/src/1/0") == Run("failed", 0, 0, "", "\\udcff!")
-    assert await world.store.attempts("src") == {("w", "2"): 1}
+    assert await world.store.attempts("src") == {("w", "2"): Prior(1)}
 
 
 # Dead letters --------------------------------------------------------------------------------------------------------
@@ -671,21 +688,267 @@ async def test_attempts_survive_a_crash_and_are_asked_for_by_source(world: World
     await world.store.commit(rows, "c1")
     await world.store.commit([AttemptRow("w", "src", "1", 4, "e")], "c2")
     await world.crash()
-    assert await world.store.attempts("src") == {("w", "1"): 4, ("v", "1"): 2}
-    assert await world.store.attempts("s2") == {("w", "1"): 3}
+    assert await world.store.attempts("src") == {("w", "1"): Prior(4), ("v", "1"): Prior(2)}
+    assert await world.store.attempts("s2") == {("w", "1"): Prior(3)}
     assert await world.store.attempts("s3") == {}
 
 
 async def test_attempts_are_forgotten_with_the_commit_that_says_so(world: World) -> None:
     await world.store.commit([AttemptRow("w", "src", "1", 1, "e"), AttemptRow("w", "src", "2", 1, "e")], "c1")
     await world.store.commit([ForgetRow("w", "src", "1"), ForgetRow("w", "src", "never there")], "c2")
-    assert await world.store.attempts("src") == {("w", "2"): 1}
+    assert await world.store.attempts("src") == {("w", "2"): Prior(1)}
 
 
 async def test_within_one_commit_the_last_word_about_an_event_counts(world: World) -> None:
     await world.store.commit([AttemptRow("w", "src", "1", 1, "e"), ForgetRow("w", "src", "1")], "c1")
     await world.store.commit([ForgetRow("w", "src", "2"), AttemptRow("w", "src", "2", 1, "e")], "c2")
-    assert await world.store.attempts("src") == {("w", "2"): 1}
+    assert await world.store.attempts("src") == {("w", "2"): Prior(1)}
+
+
+# Suspects ------------------------------------------------------------------------------------------------------------
+
+
+def opened(name: str, deaths: int = 0, watcher: str = "w") -> OpenedRow:
+    return OpenedRow(watcher, "src", name, deaths)
+
+
+async def test_the_event_that_was_open_when_the_process_died_is_charged_with_a_death(world: World) -> None:
+    await world.store.commit([AttemptRow("w", "src", "1", 2, "e"), opened("1")], "c1")
+    assert await world.store.attempts("src") == {("w", "1"): Prior(2, 0)}
+    await world.crash()
+    assert await world.store.attempts("src") == {("w", "1"): Prior(2, 1)}
+    await world.crash()
+    assert await world.store.attempts("src") == {("w", "1"): Prior(2, 1)}
+    await world.store.commit([opened("1", deaths=1)], "c2")
+    await world.crash()
+    assert await world.store.attempts("src") == {("w", "1"): Prior(2, 2)}
+
+
+async def test_a_clean_end_leaves_nothing_open(world: World) -> None:
+    await world.store.commit([opened("1"), opened("2", deaths=1)], "c1")
+    await world.restart()
+    assert await world.store.attempts("src") == {("w", "2"): Prior(0, 1)}
+
+
+async def test_only_what_was_opened_last_is_open(world: World) -> None:
+    await world.store.commit([opened("1"), AttemptRow("w", "src", "2", 1, "e"), opened("2")], "c1")
+    await world.store.commit([opened("3", watcher="v")], "c2")
+    await world.crash()
+    assert await world.store.attempts("src") == {("v", "3"): Prior(0, 1), ("w", "2"): Prior(1, 0)}
+
+
+async def test_what_failed_or_was_resolved_after_it_was_opened_is_open_no_longer(world: World) -> None:
+    await world.store.commit([opened("1", deaths=2)], "c1")
+    await world.store.commit([AttemptRow("w", "src", "1", 1, "e")], "c2")
+    await world.store.commit([opened("2", deaths=2), ForgetRow("w", "src", "2")], "c3")
+    await world.crash()
+    assert await world.store.attempts("src") == {("w", "1"): Prior(1, 0)}
+
+
+async def test_an_event_may_fail_and_be_opened_again_in_one_commit(world: World) -> None:
+    await world.store.commit([opened("1", deaths=2)], "c1")
+    await world.store.commit([AttemptRow("w", "src", "1", 1, "e"), opened("1")], "c2")
+    await world.crash()
+    assert await world.store.attempts("src") == {("w", "1"): Prior(1, 1)}
+
+
+async def test_a_store_tells_for_ten_minutes_that_an_instance_was_found_dead(world: World) -> None:
+    assert not world.store.was_killed
+    await world.restart()
+    assert not world.store.was_killed
+    await world.crash()
+    assert world.store.was_killed
+    world.now += 599
+    await world.restart()
+    assert world.store.was_killed
+    world.now += 2
+    await world.restart()
+    assert not world.store.was_killed
+
+
+# What a broker is measured by ----------------------------------------------------------------------------------------
+
+
+async def test_a_store_keeps_its_id_and_the_number_of_the_last_commit_that_is_durable(world: World) -> None:
+    name = world.store.store_id
+    assert (len(name) > 8, world.store.sequence) == (True, 0)
+    receipt = await world.store.commit([run_row("1")], "c1")
+    assert world.store.sequence == receipt.sequence == 1
+    await world.crash()
+    assert (world.store.store_id, world.store.sequence) == (name, 1)
+    await world.store.commit([letter_row("2")], "c2")
+    assert world.store.sequence == 2
+
+
+async def test_a_commit_whose_answer_was_lost_counts_once_it_has_been_run_again(world: World) -> None:
+    world.lose_the_next_answer()
+    with pytest.raises(StoreUnavailable):
+        await world.store.commit([run_row("1")], "c1")
+    receipt = await world.store.commit([run_row("1")], "c1")
+    assert world.store.sequence == receipt.sequence
+
+
+async def test_places_come_with_a_heartbeat_and_are_there_after_a_crash(world: World) -> None:
+    assert await world.store.places("orders") == {}
+    await world.store.heartbeat(b"{}", {"orders": {"orders/0": "7", "orders/1": "9"}, "bills": {"b": "1"}})
+    await world.crash()
+    assert await world.store.places("orders") == {"orders/0": "7", "orders/1": "9"}
+    assert await world.store.places("bills") == {"b": "1"}
+
+
+async def test_places_of_a_stream_are_replaced_and_those_of_others_are_left_alone(world: World) -> None:
+    await world.store.heartbeat(b"{}", {"orders": {"orders/0": "7", "orders/1": "9"}, "bills": {"b": "1"}})
+    await world.store.heartbeat(b"{}", {"orders": {"orders/1": "10"}})
+    await world.store.heartbeat(b"{}")
+    assert await world.store.places("orders") == {"orders/1": "10"}
+    assert await world.store.places("bills") == {"b": "1"}
+    await world.store.heartbeat(b"{}", {"orders": {}})
+    await world.store.heartbeat(b"{}", {"orders": {"orders/1": "10"}})
+    assert await world.store.places("orders") == {"orders/1": "10"}
+
+
+async def test_any_text_may_be_a_place(world: World) -> None:
+    await world.store.heartbeat(b"{}", {"orders": {"a\0\udcff": "\ud800"}})
+    assert len(await world.store.places("orders")) == 1
+
+
+# Relays --------------------------------------------------------------------------------------------------------------
+
+
+def to_relay(name: str, **fields: Any) -> DeadLetterRow:
+    return letter_row(name, relays=True, **fields)
+
+
+async def due(world: World, limit: int = 100, stream: str = "orders") -> list[str]:
+    return [letter.identity for letter in await world.store.claim_letters(stream, limit, LEASE)]
+
+
+async def test_a_letter_holds_what_its_copy_needs(world: World) -> None:
+    headers = b'[["h","dg=="],["h",null],["e",""]]'
+    await world.store.commit([to_relay("1", headers=headers, watcher="*")], "c1")
+    number = world.letters()[0].id
+    assert await world.store.claim_letters("orders", 10, LEASE) == [
+        PortLetter(
+            number=number, id=f"{world.store.store_id}:{number}", watcher="*", stream="orders", identity="1",
+            position="line 1", body=b"raw 1", key=b"k", headers=(("h", b"v"), ("h", None), ("e", b"")), timestamp=2.0,
+            reason="rejected", error="no", attempts=1, created_at=world.now, failures=0,
+        )
+    ]  # fmt: skip
+
+
+async def test_a_message_without_a_body_is_copied_and_replayed_as_one(world: World) -> None:
+    await world.store.commit([to_relay("1", body=TOMBSTONE, tombstone=True), to_relay("2", body=b"null")], "c1")
+    assert [one.body for one in await world.store.claim_letters("orders", 10, LEASE)] == [None, b"null"]
+    await ask_for_replay(world, "1", "2")
+    replays = await world.store.replays("orders", 10)
+    assert [(one.body, one.tombstone, type(one.body)) for one in replays] == [
+        (b"null", True, Tombstone),
+        (b"null", False, bytes),
+    ]
+
+
+async def test_letters_come_oldest_first_of_one_stream_and_only_those_that_are_to_be_copied(world: World) -> None:
+    await world.store.commit([to_relay("9"), to_relay("3"), letter_row("5"), to_relay("4", stream="bills")], "c1")
+    world.now += 1
+    await world.store.commit([to_relay("1")], "c2")
+    assert await due(world, 2) == ["9", "3"]
+    assert await due(world) == ["1"]
+    assert await due(world, stream="bills") == ["4"]
+    assert await due(world, stream="nothing") == []
+
+
+async def test_a_letter_is_handed_out_again_when_its_lease_is_over(world: World) -> None:
+    await world.store.commit([to_relay("1")], "c1")
+    assert await due(world) == ["1"]
+    world.now += LEASE - 1
+    assert await due(world) == []
+    world.now += 1
+    assert await due(world) == ["1"]
+
+
+async def test_a_letter_that_was_copied_does_not_come_back(world: World) -> None:
+    await world.store.commit([to_relay("1"), to_relay("2")], "c1")
+    first, _ = await world.store.claim_letters("orders", 10, LEASE)
+    await world.store.commit([RelayedRow(first.number)], "c2")
+    world.now += 2 * LEASE
+    assert await due(world) == ["2"]
+    await world.crash()
+    assert await due(world) == ["2"]
+
+
+async def test_a_letter_whose_copy_failed_is_due_when_the_relay_says_and_counts_its_failures(world: World) -> None:
+    await world.store.commit([to_relay("1")], "c1")
+    for failures in range(3):
+        (letter,) = await world.store.claim_letters("orders", 10, LEASE)
+        assert letter.failures == failures
+        await world.store.commit([RelayedRow(letter.number, "the topic is away", world.now + 90)], f"f{failures}")
+        world.now += 89
+        assert await due(world) == []
+        world.now += 1
+    assert await due(world) == ["1"]
+
+
+async def test_a_letter_that_is_refused_is_not_tried_again_before_it_comes_again(world: World) -> None:
+    await world.store.commit([to_relay("1")], "c1")
+    (letter,) = await world.store.claim_letters("orders", 10, LEASE)
+    await world.store.commit([RelayedRow(letter.number, "too large")], "c2")
+    world.now += 1000
+    await world.crash()
+    assert await due(world) == []
+    await world.store.commit([to_relay("1")], "c3")
+    assert await due(world) == ["1"]
+
+
+async def test_what_was_superseded_is_not_copied_any_more_unless_it_is_refused_once_more(world: World) -> None:
+    await world.store.commit([to_relay("1"), to_relay("2")], "c1")
+    (letter, _) = await world.store.claim_letters("orders", 10, LEASE)
+    await world.store.commit([run_row("1"), run_row("2")], "c2")
+    await world.store.commit([RelayedRow(letter.number, "away", world.now)], "c3")
+    world.now += 2 * LEASE
+    assert await due(world) == []
+    await world.store.commit([to_relay("2")], "c4")
+    assert await due(world) == ["2"]
+
+
+async def test_what_is_being_replayed_waits_and_what_was_replayed_is_not_copied(world: World) -> None:
+    await world.store.commit([to_relay("1"), to_relay("2")], "c1")
+    first, _ = await ask_for_replay(world, "1", "2")
+    assert await due(world) == []
+    await world.store.commit([ReplayedRow(first), to_relay("2")], "c2")
+    assert await due(world) == ["2"]
+
+
+async def test_a_letter_that_comes_again_is_copied_once(world: World) -> None:
+    await world.store.commit([to_relay("1")], "c1")
+    (letter,) = await world.store.claim_letters("orders", 10, LEASE)
+    await world.store.commit([to_relay("1")], "c2")
+    assert await due(world) == []
+    await world.store.commit([RelayedRow(letter.number)], "c3")
+    await world.store.commit([to_relay("1")], "c4")
+    world.now += 2 * LEASE
+    assert await due(world) == []
+
+
+async def test_after_a_crash_all_that_waits_is_due_at_once(world: World) -> None:
+    await world.store.commit([to_relay("1"), to_relay("2")], "c1")
+    (letter, _) = await world.store.claim_letters("orders", 10, LEASE)
+    await world.store.commit([RelayedRow(letter.number, "away", world.now + 300)], "c2")
+    await world.crash()
+    assert sorted(await due(world)) == ["1", "2"]
+
+
+async def test_one_claim_hands_out_no_more_bytes_than_memory_should_hold(world: World) -> None:
+    body = b"x" * (7 * 1024 * 1024)
+    await world.store.commit([to_relay(str(n), body=body) for n in range(3)], "c1")
+    assert await due(world) == ["0", "1"]
+    assert await due(world) == ["2"]
+
+
+async def test_the_dead_letter_of_a_run_that_the_store_refused_is_copied_where_its_source_has_a_place(
+    world: World,
+) -> None:
+    await world.store.commit([run_row("\ud800", relays=True), run_row("\udfff")], "c1")
+    assert len(await due(world)) == 1
 
 
 # Claims --------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.core.errors import Refused
+from bridge.core.model import TOMBSTONE
 from bridge.decode.avro_schema import fingerprint_of
 from bridge.decode.cloudevents import Headers
 from bridge.decode.decoder import Decoder, decoder_of
@@ -224,6 +225,28 @@ def test_a_second_byte_order_mark_is_no_json_in_any_format(decoding: Decoding, h
 def test_plain_json_has_no_decoder() -> None:
     for decoding in (Decoding(), Decoding(strict=True)):
         assert decoder_of(decoding, max_body=1, read=FILES.__getitem__) is None
+
+
+@each_decoder
+def test_a_tombstone_is_the_event_null_whatever_is_declared(name: str) -> None:
+    decoder, _, headers = CASES[name]
+    for strict in (False, True):
+        (event,) = decoder.events(TOMBSTONE, headers).events
+        assert decode_whole(event.text, strict=strict) is None
+        assert event.attributes is None
+
+
+@pytest.mark.parametrize("name", ["base64", "gzip", "structured", "batch", "msgpack", "avro by id", "protobuf"])
+def test_the_text_null_is_no_tombstone(name: str) -> None:
+    decoder, _, headers = CASES[name]
+    with pytest.raises(DecodeFault):
+        decoder.events(b"null", headers)
+
+
+def test_no_schema_is_asked_for_to_read_a_tombstone() -> None:
+    decoder = made(Decoding("avro", avro=AvroOptions(registry=RegistryOptions("http://localhost"))))
+    assert decoder.needs(b"\0\0\0\0\x07x") == 7
+    assert decoder.needs(TOMBSTONE) is None
 
 
 def missing(path: str) -> bytes:

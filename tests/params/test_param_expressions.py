@@ -20,7 +20,7 @@ META = Meta(
     position="7",
     timestamp=1767225602.0,
     key=b"k-1",
-    headers=(("tenant", b"acme"), ("odd", b"\xff\xfe"), ("nul", b"a\0")),
+    headers=(("tenant", b"acme"), ("odd", b"\xff\xfe"), ("nul", b"a\0"), ("none", None), ("empty", b"")),
     lane="orders/3",
     delivery_attempt=2,
 )
@@ -190,6 +190,25 @@ def test_a_key_that_the_message_does_not_have_is_undefined() -> None:
 
 def test_a_plain_path_that_is_null_is_null() -> None:
     assert rendered("${event.none}") == b"null"
+
+
+def test_a_null_header_is_null_alone_and_an_empty_one_is_empty() -> None:
+    assert rendered("${headers.none}") == rendered('${headers["none"]}') == b"null"
+    assert rendered("${headers.empty}") == b'""'
+    assert rendered('${default(headers.none, "x")}') == b'"x"'
+    assert rendered("${headers}", meta=Meta("0", headers=(("a", None), ("b", b"")))) == b'{"a":null,"b":""}'
+
+
+@pytest.mark.parametrize("text", ["x ${headers.none}", "${headers.none.below}", "${[headers.none]}", "${headers.gone}"])
+def test_a_null_header_is_as_good_as_missing_in_a_text_and_in_what_is_computed(text: str) -> None:
+    assert "is missing or null" in refused(text).problem
+
+
+def test_an_attribute_of_an_envelope_that_is_null_is_null_too() -> None:
+    context = Context("s", lambda _: META)
+    view = View(BODY, None, context, {"account": None, "detail": {"id": None}})
+    plan = compile_params({"a": "${headers.account}", "b": "${attributes.detail.id}"})
+    assert plan.render(BODY, view) == b'{"a":null,"b":null}'
 
 
 def test_a_long_expression_is_named_by_its_beginning() -> None:

@@ -2,6 +2,9 @@
 
 The model knows only what the outside could know: which events were admitted when, who owed them, which verdicts were
 given on tickets that were still good, and which commits were confirmed. Every Advance is checked against it.
+
+Each example has bounds of its own, one of the two modes of retrying, watchers that may overflow or not, and is suspect
+or not; some events come with earlier tries, as after a restart.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from bridge.core.model import (
     Attempt,
     Fault,
     Forget,
+    Opened,
     Plan,
     Poll,
     Record,
@@ -39,6 +43,7 @@ DECLARED = ["d0", "d1"]
 KINDS = ["plain", "plain", "hit", "both", "params", "fault"]
 LANES: list[Hashable] = ["a", "b", "c", UNORDERED]
 BROKER_LANES = ["k0", "k1"]
+PASTS: list[tuple[int, int] | None] = [None, None, None, None, (1, 0), (1, 2), (0, 2), (0, 3), (1, 4)]
 
 
 @dataclass(eq=False)
@@ -55,6 +60,15 @@ class Event:
     settled: bool = False
     fails: dict[str, int] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)
+    waits_for: set[str] = field(default_factory=set)  # Python watchers that still have to look at it
+    failed_for: set[str] = field(default_factory=set)  # the broker will hear that these failed
+    past: dict[str, tuple[int, int]] = field(default_factory=dict)
+    openings: dict[str, int] = field(default_factory=dict)
+    opened: dict[str, int] = field(default_factory=dict)  # openings that are durable
+
+    def has_rows(self, watcher: str) -> bool:
+        """Something is written of its tries, and is to be forgotten."""
+        return bool(self.fails.get(watcher) or self.openings.get(watcher) or watcher in self.past)
 
 
 @dataclass(eq=False)
@@ -67,6 +81,19 @@ class Lane:
     next: int = 0
     live: bool = True
     flying: int = 0
+
+
+class History:
+    """What is written of earlier tries."""
+
+    def __init__(self, known: dict[tuple[str, Any], tuple[int, int]]) -> None:
+        self.known = known
+
+    def __bool__(self) -> bool:
+        return bool(self.known)
+
+    def __call__(self, watcher: str, payload: Any) -> tuple[int, int] | None:
+        return self.known.get((watcher, payload))
 
 
 @dataclass(eq=False)
@@ -92,9 +119,19 @@ class GroupMachine(RuleBasedStateMachine):
         max_advancing=st.sampled_from([1, 2, 100]),
         max_outstanding=st.sampled_from([4, 12, 40]),
         advance_max=st.sampled_from([1, 3, 100]),
+        queue_size=st.sampled_from([None, None, 1, 3]),
+        is_suspect=st.booleans(),
     )
     def start(
-        self, seats: int, mode: Any, max_attempts: int, max_advancing: int, max_outstanding: int, advance_max: int
+        self,
+        seats: int,
+        mode: Any,
+        max_attempts: int,
+        max_advancing: int,
+        max_outstanding: int,
+        advance_max: int,
+        queue_size: int | None,
+        is_suspect: bool,
     ) -> None:
         self.now = 0.0
         self.sequence = 0
@@ -106,12 +143,15 @@ class GroupMachine(RuleBasedStateMachine):
             max_outstanding=max_outstanding,
             max_outstanding_bytes=4000,
             max_retrying=5,
+            queue_size=queue_size,
             max_advancing=max_advancing,
             advance_max=advance_max,
             advance_attempts=3,
             advance_retry=Backoff(delay=1.0, jitter=0.0),
         )
-        self.group = StreamGroup(len(DECLARED), self.limits, prior=lambda watcher, payload: 0)
+        self.known: dict[tuple[str, Any], tuple[int, int]] = {}
+        history = History(self.known)
+        self.group = StreamGroup(len(DECLARED), self.limits, history=history, is_suspect=is_suspect)
         self.lanes: dict[Hashable, Lane] = {}
         self.events: dict[int, Event] = {}
         self.runners: dict[str, Runner] = {}
@@ -152,6 +192,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     def on_recall(self, runner: Runner) -> None:
         """The shell cancels what is not current any more; the rest goes on."""
+        runner.round.drop_stale()
         if runner.round.ticket is not None and not runner.round.ticket.is_current:
             runner.round.abandon()
 
@@ -172,13 +213,22 @@ class GroupMachine(RuleBasedStateMachine):
                 return [(event, plan.watcher, "acked")]
             case Reject(watcher="*"):
                 return [(event, w, "rejected") for w in event.owing]
+            case Reject(watcher=watcher, reason="killed_process"):
+                assert event.past[watcher][1] >= 3
+                return [(event, watcher, "rejected")]
             case Reject(watcher=watcher):
                 return [(event, watcher, "rejected")]
+            case Opened(watcher=watcher, deaths=deaths):
+                assert self.group.is_suspect
+                fails, known = event.fails.get(watcher, 0), event.past.get(watcher, (0, 0))
+                assert deaths == (known[1] if fails == known[0] else 0), "a try that failed ends the row of deaths"
+                event.openings[watcher] = event.openings.get(watcher, 0) + 1
+                return [(event, watcher, "opened")]
             case Attempt(watcher=watcher, tries=tries):
                 assert tries == event.fails[watcher] < self.max_attempts
                 return [(event, watcher, f"attempt {tries}")]
             case Forget(watcher=watcher):
-                assert event.fails.get(watcher), "nothing to forget"
+                assert event.has_rows(watcher), "nothing to forget"
                 return [(event, watcher, "acked")]
 
     def on_advance(self, command: Advance) -> None:
@@ -244,17 +294,21 @@ class GroupMachine(RuleBasedStateMachine):
         payloads: list[int] = []
         hits: dict[int, list[Record]] = {}
         faults: dict[int, Fault] = {}
-        seats = {s.id for s in self.group.seats.values() if not s.retired}
+        seats = [s for s in self.group.seats.values() if not s.retired]
         for key, epoch in keys:
             start = len(payloads)
             lane = self.lane(key, epoch) if not stale else None
+            events: list[Event] = []
             for kind in data.draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=5)):
                 index, payload = len(payloads), self.sequence
                 self.sequence += 1
                 payloads.append(payload)
                 if lane is not None:
-                    self.expect(Event(payload, lane, kind, {*DECLARED, *seats}))
+                    events.append(Event(payload, lane, kind, {*DECLARED, *(s.id for s in seats)}))
+                    self.expect(events[-1])
                 self.route(kind, index, payload, hits, faults)
+            for seat in seats:
+                self.expect_of(seat, [e for e in events if e.kind != "fault"], data.draw(st.sampled_from(PASTS)))
             slices.append(Slice(key, start, len(payloads), epoch))
         if slices:
             before = self.group.tally.stale
@@ -279,6 +333,33 @@ class GroupMachine(RuleBasedStateMachine):
             acked = {"plain": DECLARED, "hit": ["d1"], "both": [], "params": []}[event.kind]
             event.resolved = dict.fromkeys(acked, "acked")
 
+    def expect_of(self, seat: Seat, events: list[Event], past: tuple[int, int] | None) -> None:
+        """What the seat owes of a slice: what it is too far behind for has failed, and so has all behind a failure."""
+        if not events:
+            return
+        lane, size = events[0].lane, self.limits.queue_size
+        room = len(events) if size is None else max(0, size - self.behind(seat))
+        if lane.key is not UNORDERED and any(seat.id in e.failed_for for e in lane.events):
+            room = 0
+        for event in events[room:]:
+            event.resolved[seat.id] = "failed"
+            event.failed_for.add(seat.id)
+        for event in events[:room]:
+            event.waits_for.add(seat.id)
+        if past is not None:
+            event, past = events[0], (min(past[0], self.max_attempts - 1), past[1])
+            self.known[seat.id, event.payload] = past
+            if room:
+                event.past[seat.id] = past
+                event.fails[seat.id] = event.written[seat.id] = past[0]
+                if past[1] >= 3:  # the process died of it too often
+                    event.waits_for.discard(seat.id)
+
+    def behind(self, seat: Seat) -> int:
+        """Events that wait for the watcher, and tickets of lanes that have gone of which it has not said so yet."""
+        waiting = sum(seat.id in e.waits_for for e in self.events.values() if e.lane.live)
+        return waiting + sum(not t.done and not t.span.lane.live for t in seat.out)
+
     def route(self, kind: str, i: int, payload: int, hits: dict[int, list[Record]], faults: dict[int, Fault]) -> None:
         def run(name: str) -> Run:
             return Run(Plan(name, "asset", "target", "job"), payload, b"x", b"{}")
@@ -302,7 +383,9 @@ class GroupMachine(RuleBasedStateMachine):
         for event in {id(e): e for e, _, _ in commit.effects}.values():
             event.unconfirmed -= 1
         for event, watcher, how in commit.effects:
-            if how.startswith("attempt"):
+            if how == "opened":
+                event.opened[watcher] = event.opened.get(watcher, 0) + 1
+            elif how.startswith("attempt"):
                 event.written[watcher] = int(how.split()[1])
                 if self.limits.retry_mode == "broker":
                     event.resolved[watcher] = "failed"
@@ -318,16 +401,46 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.advances)
     @rule(data=st.data())
     def advanced(self, data: st.DataObject) -> None:
-        advance = self.take_advance(data)
+        self.told(self.take_advance(data))
+
+    def told(self, advance: Advance) -> None:
+        """The broker was told. In an ordered lane what lies behind a failed event comes again."""
         lane = self.events[advance.batch.payloads[0]].lane
         lane.flying -= 1
-        if lane.live:
-            for payload, outcome in advance.batch:
+        failed = sum(len(payloads) for outcome, payloads in advance.batch.runs if outcome.failed)
+        tally, before = self.group.tally, (self.group.tally.settled, self.group.tally.unsettled)
+        was_live = lane.live
+        if was_live:
+            for payload in advance.batch.payloads:
                 self.events[payload].settled = True
-                if outcome.failed and lane.key is not UNORDERED:
-                    self.kill(lane)
+            if failed and lane.key is not UNORDERED:
+                self.kill(lane, stays=True)
         self.perform(self.group.advanced([advance]))
+        counted = (tally.settled - before[0], tally.unsettled - before[1])
+        assert counted == ((len(advance.batch) - failed, failed) if was_live else (0, 0))
+        if not lane.live and self.lanes[lane.key] is lane:
+            assert lane.key not in self.paused, "paused, and nobody will resume it"
         self.forget_drained(lane)
+
+    @precondition(lambda self: not self.stopped and any(self.is_reassigned(a) for a in self.advances))
+    @rule(data=st.data(), delivers=st.booleans())
+    def advanced_with_a_new_epoch(self, data: st.DataObject, delivers: bool) -> None:
+        """A producer that seeks back and takes the lane anew before its `advance` returns, maybe delivering already."""
+        advance = data.draw(st.sampled_from([a for a in self.advances if self.is_reassigned(a)]))
+        self.advances.remove(advance)
+        key = advance.lane.key
+        self.assign(str(key))
+        if delivers:
+            self.feed([(key, self.lanes[key].epoch)], data, stale=False)
+        mine = [e for e in self.lanes[key].events if e.settled or e.released]
+        outstanding = self.group.outstanding
+        self.told(advance)
+        assert self.group.outstanding == outstanding, "what is said of the old epoch changed the new one"
+        assert mine == [e for e in self.lanes[key].events if e.settled or e.released]
+
+    def is_reassigned(self, advance: Advance) -> bool:
+        lane = self.events[advance.batch.payloads[0]].lane
+        return lane.live and lane.key in BROKER_LANES and bool(advance.taken.failed)
 
     @precondition(lambda self: self.advances)
     @rule(data=st.data(), kind=st.sampled_from(["transient", "transient", "transient", "moved", "fatal"]))
@@ -341,10 +454,12 @@ class GroupMachine(RuleBasedStateMachine):
             lane.flying -= 1
         self.perform(self.group.advance_failed(advance, kind, "no answer", self.now))
 
-    def kill(self, lane: Lane) -> None:
+    def kill(self, lane: Lane, *, stays: bool = False) -> None:
+        """A lane that stays ours is resumed by the core; one that is lost is nobody's to resume."""
         if lane.live:
             lane.live = False
-            self.paused.discard(lane.key)
+            if not stays:
+                self.paused.discard(lane.key)
 
     def forget_drained(self, lane: Lane) -> None:
         """A lane that the broker did not assign lives only while it has something."""
@@ -358,11 +473,12 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(BROKER_LANES))
     def assign(self, key: str) -> None:
         if key in self.lanes:
-            self.kill(self.lanes[key])
+            self.kill(self.lanes[key], stays=True)
         epoch, commands = self.group.assigned(key)
         assert key not in self.lanes or epoch > (self.lanes[key].epoch or 0)
         self.lanes[key] = Lane(key, epoch)
         self.perform(commands)
+        assert key not in self.paused, "a lane that is new is paused"
 
     @precondition(lambda self: not self.stopped)
     @rule(key=st.sampled_from(BROKER_LANES))
@@ -405,14 +521,38 @@ class GroupMachine(RuleBasedStateMachine):
             self.flush(runner)
             if runner.seat.open or runner.seat.id not in self.runners:
                 return
-            batch = self.group.hand_over(runner.seat, limit)
+            batch = self.ask(runner, limit)
             assert not (batch and self.stopped), "a try after stop"
             assert len(batch) <= limit
-            runner.woken = bool(batch)
             runner.round.give(batch)
             ticket = runner.round.pull()
         if ticket is not None:
             self.open(runner, ticket)
+
+    def ask(self, runner: Runner, limit: int) -> list[Ticket]:
+        """The next batch. In suspect mode one event, of one watcher: the shell sees to the turns."""
+        seat = runner.seat
+        if not self.group.is_suspect or seat.ready is not None:
+            batch = self.group.hand_over(seat, limit)
+            runner.woken = bool(batch)
+            assert len(batch) <= 1 or not self.group.is_suspect
+            return batch
+        assert self.group.hand_over(seat, limit) == [], "a try before it is durable that it begins"
+        if not any(r.seat.open or r.seat.opening or r.seat.ready for r in self.runners.values()):
+            commands = self.group.open_one(seat)
+            runner.woken = bool(commands)
+            self.perform(commands)
+        return []
+
+    @precondition(lambda self: self.group.is_suspect and self.sequence > 20)
+    @rule()
+    def trust(self) -> None:
+        """Suspect mode is over: whoever waited for a turn is told."""
+        commands = self.group.trust()
+        told = {command.seat.id for command in commands if isinstance(command, Wake)}
+        for seat in self.group.seats.values():
+            assert seat.open or not seat.queue or seat.id in told
+        self.perform(commands)
 
     def open(self, runner: Runner, ticket: Ticket) -> None:
         event = self.events[ticket.span.payloads[0]]
@@ -422,8 +562,12 @@ class GroupMachine(RuleBasedStateMachine):
         fails = event.fails.get(watcher, 0)
         assert ticket.attempt == fails + 1 <= self.max_attempts
         assert event.written.get(watcher, 0) == fails, "a new try before the failed one was written"
+        assert event.past.get(watcher, (0, 0))[1] < 3, "the process died of it too often"
+        if self.group.is_suspect:
+            assert event.opened.get(watcher, 0) == event.openings[watcher] > 0, "its opening is not durable"
         if event.lane.key is not UNORDERED:
             before = event.lane.events[: event.lane.events.index(event)]
+            assert not any(watcher in e.failed_for for e in before), "tried behind what comes again"
             done = [
                 watcher in e.resolved or e.unconfirmed or self.passed(e, watcher, runner)
                 for e in before
@@ -448,7 +592,14 @@ class GroupMachine(RuleBasedStateMachine):
             watcher = runner.seat.id
             if verdict.kind == "failed":
                 event.fails[watcher] = event.fails.get(watcher, 0) + 1
-            elif verdict.kind == "acked" and not verdict.derived and not event.fails.get(watcher):
+                is_spent = event.fails[watcher] >= self.max_attempts or runner.seat.last_try
+                if is_spent or self.limits.retry_mode == "broker":
+                    event.waits_for.discard(watcher)
+                if not is_spent and self.limits.retry_mode == "broker":
+                    event.failed_for.add(watcher)
+            elif verdict.kind != "returned":
+                event.waits_for.discard(watcher)
+            if verdict.kind == "acked" and not verdict.derived and not event.has_rows(watcher):
                 event.resolved[watcher] = "acked"
         if verdicts:
             self.perform(self.group.returned(runner.seat, verdicts, self.now))
@@ -564,23 +715,13 @@ class GroupMachine(RuleBasedStateMachine):
         """Left alone, everything drains: nothing rests, waits or stays paused for ever."""
         if not hasattr(self, "group"):
             return
-        for _ in range(400):
+        for _ in range(2000):
             if self.failed or not (self.commits or self.advances or self.group.outstanding):
                 break
             while self.commits:
                 self.persisted()
             while self.advances:
-                advance = self.advances[0]
-                lane = self.events[advance.batch.payloads[0]].lane
-                self.advances.pop(0)
-                lane.flying -= 1
-                for payload, outcome in advance.batch:
-                    if lane.live:
-                        self.events[payload].settled = True
-                        if outcome.failed and lane.key is not UNORDERED:
-                            self.kill(lane)
-                self.perform(self.group.advanced([advance]))
-                self.forget_drained(lane)
+                self.told(self.advances.pop(0))
             for runner in list(self.runners.values()):
                 if runner.seat.id in self.runners:
                     self.step(runner)

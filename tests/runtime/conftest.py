@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from bridge.core.commands import Limits
-from bridge.core.model import Plan
+from bridge.core.model import AdvanceItem, Plan, Poll
 from bridge.core.retry import Backoff
 from bridge.decode.decoder import Decoder
 from bridge.filters.recipe import Recipe
 from bridge.filters.router import Declared, FilterRouter
 from bridge.language.reading.match import compile_match
 from bridge.params.plans import compile_params
-from bridge.ports import Producer
+from bridge.ports import Lanes, Producer
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.persister import Persister
 from bridge.runtime.runner import WatcherSpec
 from bridge.runtime.schemas import SchemaTeacher
 from bridge.runtime.supervisor import Services, StreamSpec, StreamSupervisor
+from bridge.runtime.suspicion import Suspicion
 from bridge.runtime.watchers import Watchers
 from bridge.store.memory import MemoryStore
 from bridge.testing import MemoryBroker, MemoryProducer
@@ -41,6 +42,50 @@ async def until(condition: Callable[[], Any], within: float = 10.0) -> None:
 
 def body(**fields: Any) -> bytes:
     return json.dumps(fields).encode()
+
+
+class LaneProducer(MemoryProducer):
+    """Lanes with epochs, as partitions have them. What failed is read again, on a lane that is taken anew for it."""
+
+    def __init__(self, broker: MemoryBroker, most: int = 100) -> None:
+        super().__init__(broker, most)
+        self.epochs: dict[Hashable, int] = {}
+        self.failed: list[Any] = []
+        self.lanes: Lanes
+
+    def take_lanes(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+
+    def assign(self, lane: Hashable, start: int | None = None) -> None:
+        """From the first message that is not settled, or from `start`."""
+        self.epochs[lane] = self.lanes.assigned(lane)
+        self._next[lane] = self._first(lane) if start is None else start
+        self.broker.send([], lane)
+
+    def revoke(self, lane: Hashable) -> None:
+        """Settles what is resolved, and lets the lane go."""
+        for _, batch in self.lanes.revoked([lane]):
+            for payload, outcome in batch:
+                self.broker.settle(payload, outcome)
+        del self.epochs[lane]
+
+    def _poll(self) -> Poll:
+        for lane in self.broker.lanes:
+            if lane not in self.epochs:
+                self.assign(lane)
+        poll = super()._poll()
+        while not poll.bodies and any(self._next[lane] < len(b) for lane, b in self.broker.lanes.items()):
+            poll = super()._poll()  # what it read was settled meanwhile, by what was under way
+        poll.slices = [piece._replace(epoch=self.epochs[piece.lane]) for piece in poll.slices]
+        return poll
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        await asyncio.sleep(0)  # the broker is asked
+        await super().advance(batch)
+        for payload, outcome in batch:
+            if outcome.failed:
+                self.failed.append(payload)
+                self.assign(payload.lane, payload.offset)
 
 
 class Filtering(BaseEventTrigger):
@@ -79,6 +124,7 @@ class Rig:
         self.decoder: Decoder | None = None
         self.teacher: SchemaTeacher | None = None
         self.exhausted = False
+        self.suspicion = Suspicion()
         self.woken: list[str] = []
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -111,7 +157,9 @@ class Rig:
         clock = SystemClock()
         self.persister = Persister(self.store, clock, lambda: 0.0, QUICK)
         self.watchers = Watchers(lambda: 0.0, self._exhausted)
-        services = Services(self.store, self.persister, self.watchers, clock, lambda: 0.0, self.woken.extend)
+        services = Services(
+            self.store, self.persister, self.watchers, clock, lambda: 0.0, self.woken.extend, self.suspicion
+        )
         spec = StreamSpec(
             name="stream",
             key="memory",
@@ -183,6 +231,11 @@ async def rig() -> AsyncIterator[Rig]:
     yield rig
     if rig._tasks:
         await rig.stop()
+
+
+@pytest.fixture
+def lane_producer() -> type[LaneProducer]:
+    return LaneProducer
 
 
 @pytest.fixture(name="body")

@@ -378,6 +378,22 @@ def test_a_filter_sees_the_message_that_a_test_describes() -> None:
     assert (message.meta.position, message.meta.timestamp, message.identity) == ("event 2", 50.0, "2")
 
 
+def test_a_tombstone_is_none_to_a_filter_which_can_tell_it_from_null() -> None:
+    seen: list[Any] = []
+
+    async def looks(stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        async for event in stream:
+            message = current_message()
+            assert message is not None
+            seen.append((event, message.meta.tombstone, message.meta.headers))
+            yield TriggerEvent({"event": event})
+
+    with TriggerTest(Filtering(looks)) as stream:
+        assert stream.feed(stream.message(tombstone=True, key="k", headers={"h": None, "i": ""})) == [{"event": None}]
+        assert stream.feed(None) == [{"event": None}]
+    assert seen == [(None, True, (("h", None), ("i", b""))), (None, False, ())]
+
+
 def test_an_event_that_is_held_is_none_between_events() -> None:
     seen: list[Any] = []
 

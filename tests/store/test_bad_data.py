@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from bridge.ports import AttemptRow, DeadLetterRow, ForgetRow, ReplayedRow, ResultRow, RunRow
+from bridge.ports import (
+    AttemptRow,
+    DeadLetterRow,
+    ForgetRow,
+    OpenedRow,
+    Prior,
+    RelayedRow,
+    ReplayedRow,
+    ResultRow,
+    RunRow,
+)
 
 Rows = Callable[..., RunRow]
 
@@ -60,15 +70,19 @@ async def test_bad_rows_of_every_kind_do_not_hold_the_good_ones(
     await store.commit([run_row("old")], "c1")
     (claim,) = await store.claim("log", 1, 60)
     big = 2**70
-    bad = [run_row("\ud800"), ResultRow("w/src/old/0", big, "failed"), ReplayedRow(big)]
+    bad = [run_row("\ud800"), ResultRow("w/src/old/0", big, "failed"), ReplayedRow(big), RelayedRow(big)]
     good = [
         run_row("new"), letter_row("l"), AttemptRow("w", "src", "b", 2, ""), ForgetRow("w", "src", "c"),
-        ResultRow(claim.run_key, claim.epoch, "started"), ReplayedRow(1),
+        ResultRow(claim.run_key, claim.epoch, "started"), ReplayedRow(1), OpenedRow("w", "src", "\udcff", 2**40),
+        RelayedRow(1, "\ud800", float("nan")),
     ]  # fmt: skip
     receipt = await store.commit([*bad, *good], "c2")
     assert [row for row, _ in receipt.refused] == bad
     assert (receipt.stored, receipt.dead_letters, receipt.stale_results) == (1, 2, 0)
-    assert await store.attempts("src") == {("w", "b"): 2}
+    assert await store.attempts("src") == {
+        ("w", "b"): Prior(2),
+        ("w", "\\udcff~8f1d0f9c88065271"): Prior(0, 2**31 - 1),
+    }
     run = shelf.reader().run(claim.run_key)
     assert run is not None
     assert run.state == "started"

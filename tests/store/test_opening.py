@@ -81,7 +81,7 @@ async def test_a_newer_schema_is_refused_with_both_versions(shelf: Any) -> None:
     shelf.sql("UPDATE meta SET schema_version = 7")
     told = await refusal(shelf.url)
     assert "schema version 7" in told
-    assert "knows 2" in told
+    assert "knows 3" in told
 
 
 async def test_a_second_instance_is_refused_with_the_pid_and_host_of_the_first(shelf: Any) -> None:

@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from bridge.core.errors import StoreRefused
-from bridge.ports import AttemptRow, Claim, DeadLetterRow, ForgetRow, Receipt, ReplayedRow, ResultRow, Row
+from bridge.ports import (
+    AttemptRow,
+    Claim,
+    DeadLetterRow,
+    ForgetRow,
+    Letter,
+    OpenedRow,
+    Receipt,
+    RelayedRow,
+    ReplayedRow,
+    ResultRow,
+    Row,
+)
 from bridge.store.memory import MemoryStore
 from bridge.store.options import DAY, InstanceId
 from bridge.store.reader import Reader, open_reader
@@ -33,10 +45,10 @@ run_rows = st.builds(
     st.sampled_from([None, None, None, "k", "k", "\0"]), st.sampled_from([None, 10.0, 61.0, 100 * DAY]),
 )  # fmt: skip
 letter_rows = st.builds(
-    lambda name, watcher, body, reason: DeadLetterRow(
-        watcher, "orders", "src", name, name, body, None, b"[]", None, reason, "e\0", 1, 1.0
+    lambda name, watcher, body, reason, tombstone, relays: DeadLetterRow(
+        watcher, "orders", "src", name, name, body, None, b"[]", None, reason, "e\0", 1, 1.0, tombstone, relays
     ),
-    names, watchers, bodies, st.sampled_from(["rejected", "malformed"]),
+    names, watchers, bodies, st.sampled_from(["rejected", "malformed"]), st.booleans(), st.booleans(),
 )  # fmt: skip
 # What refers to something is made when its turn comes, out of what was claimed and is there by then: ("result", ...)
 result_picks = st.tuples(
@@ -52,26 +64,32 @@ KINDS_OF_ROWS: dict[str, st.SearchStrategy[Any]] = {
     "result": result_picks,
     "attempt": st.builds(AttemptRow, watchers, st.just("src"), names, st.integers(1, 9), st.just("e\udcff")),
     "forget": st.builds(ForgetRow, watchers, st.just("src"), names),
+    "opened": st.builds(OpenedRow, watchers, st.just("src"), names, st.integers(0, 2)),
+    "relayed": st.tuples(
+        st.just("relayed"), st.integers(0, 5), st.sampled_from(["", "", "away\0"]), st.sampled_from([None, -1.0, 90.0])
+    ),
     "replayed": st.tuples(st.just("replayed"), st.integers(0, 5)),
 }
 KINDS_OF_STEPS: dict[str, st.SearchStrategy[Any]] = {
     "commit": st.lists(
-        st.sampled_from(["run"] * 5 + ["result"] * 4 + ["letter"] * 2 + ["attempt", "forget", "replayed"]).flatmap(
-            KINDS_OF_ROWS.__getitem__
-        ),
+        st.sampled_from(
+            ["run"] * 5 + ["result"] * 4 + ["letter"] * 2 + ["attempt", "forget", "replayed", "opened", "relayed"]
+        ).flatmap(KINDS_OF_ROWS.__getitem__),
         max_size=6,
     ),
     "commit again": st.none(),
     "claim": st.tuples(st.sampled_from(["log", "log", "log", "other"]), st.integers(0, 6)),
+    "relay": st.integers(0, 3),
+    "beat": st.dictionaries(st.sampled_from(["a", "b\0"]), names),
     "pass": st.sampled_from([0.5, 10.0, 61.0, 61.0, 31 * DAY, 91 * DAY]),
-    "crash": st.none(),
+    "crash": st.booleans(),
     "prune": st.none(),
     "register": st.sets(st.sampled_from(["w", "v", "*"]), min_size=1),
     "ask": st.tuples(st.sampled_from(["pause", "resume", "resume", "skip", "disable", "enable"]), watchers),
     "retry": st.integers(0, 5),
     "replay": st.integers(0, 5),
 }
-WEIGHTS = {"commit": 8, "claim": 5, "pass": 3, "retry": 2, "replay": 2}
+WEIGHTS = {"commit": 8, "claim": 5, "relay": 2, "pass": 3, "retry": 2, "replay": 2}
 steps = st.sampled_from([kind for kind in KINDS_OF_STEPS for _ in range(WEIGHTS.get(kind, 1))]).flatmap(
     lambda kind: st.tuples(st.just(kind), KINDS_OF_STEPS[kind])
 )
@@ -119,6 +137,10 @@ class Pair:
             return row  # type: ignore[no-any-return]
         if row[0] == "replayed":
             return ReplayedRow(self.letter_ids(row[1])[store is self.memory])
+        if row[0] == "relayed":
+            _, pick, error, wait = row
+            due = None if wait is None else self.now + wait
+            return RelayedRow(self.letter_ids(pick)[store is self.memory], error, due)
         _, pick, off, state, wait = row
         if not self.claims:
             return ResultRow("nothing", 1, state)
@@ -132,7 +154,10 @@ class Pair:
                 commit_id = f"c{self.commits}"
                 made = {id(store): [self.made(row, store) for row in what] for store in (self.sql, self.memory)}
                 await self.both(lambda store: store.commit(made[id(store)], commit_id))
-                self.last = ([row for row in made[id(self.sql)] if not isinstance(row, ReplayedRow)], commit_id)
+                self.last = (
+                    [row for row in made[id(self.sql)] if not isinstance(row, ReplayedRow | RelayedRow)],
+                    commit_id,
+                )
             case "commit again":
                 await self.both(lambda store: store.commit(*self.last))
             case "claim":
@@ -140,9 +165,17 @@ class Pair:
             case "pass":
                 self.now += what
             case "crash":
-                await self.sql.aclose(clean=False)
+                await self.sql.aclose(clean=what)
+                await self.memory.aclose(clean=what)
                 await self.open()
                 self.memory = self.memory.restarted()
+                assert self.sql.was_killed is self.memory.was_killed
+                assert self.sql.sequence == self.memory.sequence
+            case "relay":
+                await self.both(lambda store: store.claim_letters("orders", what, 60.0))
+            case "beat":
+                await self.both(lambda store: store.heartbeat(b"{}", {"orders": what}))
+                await self.both(lambda store: store.places("orders"))
             case "prune":
                 await self.sql.prune()  # the other one keeps no instances and no intents, so counts differ
                 await self.memory.prune()
@@ -183,11 +216,13 @@ class Pair:
         ]  # fmt: skip
         assert sorted(
             (one.watcher, one.identity, one.state, one.repeats, one.whole, one.updated_at, body(reader, one.id),
-             one.reason, told(one.reason, one.error))
+             one.reason, told(one.reason, one.error), one.tombstone, one.relay_due, one.relayed_at, one.relay_error,
+             one.relay_failures)
             for one in reader.dead_letters(state=None, limit=1000)
         ) == sorted(
             (row.watcher, row.identity, one.state, one.repeats, one.whole, one.updated_at, row.body, row.reason,
-             told(row.reason, row.error))
+             told(row.reason, row.error), row.tombstone, one.relay_due, one.relayed_at, one.relay_error,
+             one.relay_failures)
             for one in tables.letters.values() if (row := one.row)
         )  # fmt: skip
         await self.both(lambda store: store.attempts("src"))
@@ -214,11 +249,15 @@ def plain(answer: Any) -> Any:
             refused=tuple((row, "") for row, _ in answer.refused),
         )
     if isinstance(answer, list):
-        return [structs.replace(one, id=0) if hasattr(one, "id") else unnumbered(one) for one in answer]
+        return [unnumbered(one) for one in answer]
     return answer
 
 
 def unnumbered(one: Any) -> Any:
+    if isinstance(one, Letter):
+        return structs.replace(one, id="", number=0, error=told(one.reason, one.error))
+    if hasattr(one, "id"):
+        return structs.replace(one, id=0)
     return structs.replace(one, dead_letter=0) if hasattr(one, "dead_letter") else one
 
 

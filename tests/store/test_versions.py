@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridge.core.errors import StoreRefused
-from bridge.ports import ResultRow
+from bridge.ports import DeadLetterRow, OpenedRow, Prior, RelayedRow, ResultRow
 from bridge.store.schema import SCHEMA_VERSION
 
 VERSION_1 = """
@@ -153,16 +154,51 @@ INSERT INTO intents VALUES (1, 'retry', '', 0, x'5b22772f7372632f322f30225d', 1.
 """.replace("DIGEST", sha256(b"body").hexdigest())
 
 
+FROM_1_TO_2 = """
+ALTER TABLE runs ADD COLUMN "key" TEXT;
+ALTER TABLE runs ADD COLUMN key_until DOUBLE;
+ALTER TABLE runs ADD COLUMN suppressed_by TEXT;
+CREATE TABLE business_keys (
+    watcher TEXT NOT NULL,
+    "key" TEXT NOT NULL,
+    holder TEXT NOT NULL,
+    expires_at DOUBLE NOT NULL,
+    PRIMARY KEY (watcher, "key")
+) WITHOUT ROWID;
+CREATE INDEX business_keys_expiry ON business_keys (expires_at);
+UPDATE meta SET schema_version = 2;
+"""
+"""What version 2 changed, to the letter; never to be changed either."""
+
+ROWS_2 = """
+INSERT INTO business_keys VALUES ('w', 'k', 'w/src/0/0', 1e12);
+INSERT INTO dead_letters VALUES
+    (1, 'w', 'src', '8', 'dead', 0, 1, 'orders', 'line 8', 'rejected', 'no', 1, NULL, 1, 1, 1, 'c1', NULL, x'5b5d',
+     x'383838'),
+    (2, 'w', 'src', '9', 'dead', 0, 1, 'orders', 'line 9', 'rejected', 'no', 1, NULL, 1, 1, 1, 'c1', NULL, x'5b5d',
+     x'393939');
+INSERT INTO attempts VALUES ('src', 'w', '7', 2, 'e', 1);
+INSERT INTO instances VALUES ('i', 'here', 1, '0', 1, 1, NULL, NULL, x'7b7d');
+"""
+
+
 @pytest.fixture
 def old(shelf: Any) -> Any:
     """The shelf, with a store of version 1 on it."""
-    make(shelf.path)
+    make(shelf.path, VERSION_1 + ROWS_1)
     return shelf
 
 
-def make(path: Path) -> None:
+@pytest.fixture
+def second(shelf: Any) -> Any:
+    """The shelf, with a store of version 2 on it."""
+    make(shelf.path, VERSION_1 + ROWS_1 + FROM_1_TO_2 + ROWS_2)
+    return shelf
+
+
+def make(path: Path, script: str) -> None:
     raw = sqlite3.connect(path)
-    raw.executescript(VERSION_1 + ROWS_1)
+    raw.executescript(script)
     raw.execute("PRAGMA journal_mode=WAL")
     raw.close()
 
@@ -201,12 +237,45 @@ async def test_a_store_of_version_1_goes_on_with_all_that_it_had(old: Any, run_r
     }
 
 
-async def test_a_store_that_was_brought_forward_is_like_one_that_is_made_today(old: Any, tmp_path: Path) -> None:
-    await (await old.open()).aclose(clean=True)
-    brought = columns(old), indexes(old)
-    old.path.unlink()
-    await (await old.open()).aclose(clean=True)
-    assert (columns(old), indexes(old)) == brought
+async def test_a_store_of_version_2_goes_on_with_all_that_it_had(
+    second: Any, run_row: Any, letter_row: Callable[..., DeadLetterRow]
+) -> None:
+    store = await second.open()
+    assert (store.store_id, store.sequence, store.was_killed) == ("the id", 7, True)
+    assert await store.attempts("src") == {("w", "7"): Prior(2)}
+    assert await store.places("orders") == {}
+    assert await store.claim_letters("orders", 10, 60) == []
+    assert (await store.commit([run_row(3, key="k", key_ttl=60.0), run_row(8)], "c2")).suppressed == 1
+    states = {letter.identity: (letter.state, letter.tombstone) for letter in second.reader().dead_letters(state=None)}
+    assert states == {"8": ("superseded", False), "9": ("dead", False)}
+    await store.commit([OpenedRow("w", "src", "7")], "c3")
+    await store.commit([letter_row(9, relays=True)], "c4")
+    (letter,) = await store.claim_letters("orders", 10, 60)
+    assert (letter.id, letter.body, letter.failures) == ("the id:2", b"999", 0)
+    await store.commit([RelayedRow(2, "away", second.now)], "c5")
+    (listed,) = second.reader().dead_letters()
+    assert (listed.relay_error, listed.relay_failures, listed.relayed_at) == ("away", 1, None)
+    await store.aclose(clean=False)
+    again = await second.open()
+    assert await again.attempts("src") == {("w", "7"): Prior(2, 1)}
+
+
+async def test_old_dead_letters_can_be_replayed(second: Any) -> None:
+    store = await second.open()
+    second.reader().post("replay", dead_letters=[1])
+    await store.take_intents()
+    (replay,) = await store.replays("orders", 10)
+    assert (replay.body, replay.tombstone) == (b"888", False)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_store_that_was_brought_forward_is_like_one_that_is_made_today(shelf: Any, version: int) -> None:
+    make(shelf.path, VERSION_1 + ROWS_1 + (FROM_1_TO_2 if version == 2 else ""))
+    await (await shelf.open()).aclose(clean=True)
+    brought = columns(shelf), indexes(shelf)
+    shelf.path.unlink()
+    await (await shelf.open()).aclose(clean=True)
+    assert (columns(shelf), indexes(shelf)) == brought
 
 
 async def test_a_store_that_can_t_be_brought_forward_stays_as_it_was(old: Any) -> None:

@@ -32,7 +32,7 @@ _ABOUT: Final = {
 _LITERALS: Final = {"true": "true", "false": "false", "none": "!has(event.a)", "nil": "!has(event.a)",
                     "undefined": "!has(event.a)", "missing": "!has(event.a)", "null": "!has(event.a)"}  # fmt: skip
 _KINDS: Final[dict[str, Kind]] = {"now": "timestamp", "meta": "mapping", "headers": "mapping"}
-_META_KINDS: Final[dict[str, Kind]] = {"text": "text", "timestamp": "timestamp", "number": "number"}
+_META_KINDS: Final[dict[str, Kind]] = {"text": "text", "timestamp": "timestamp", "number": "number", "bool": "bool"}
 
 
 class Found(NamedTuple):

@@ -1,0 +1,116 @@
+"""`make brokers`: a Kafka to play with, until Ctrl-C.
+
+    python -m bench.brokers [PORT]              starts it: port 9092, or PORT
+    python -m bench.brokers send TOPIC TEXT...  writes one record for each text
+    python -m bench.brokers read TOPIC COUNT    shows the first COUNT records
+
+Its data stay in the cache from one start to the next, so that what remembers offsets finds the same cluster again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.brokers import topics
+from bench.brokers.endpoint import Unavailable
+from bench.brokers.jars import cache
+from bench.brokers.kafka import Kafka
+from bench.brokers.processes import free_port, is_free
+from bench.brokers.serving import Broker, serve_kafka
+
+PORT = 9092
+TOPICS = {"orders": 4, "orders.dlq": 1}
+"""With their partitions."""
+AGAIN = ".venv/bin/python -m bench.brokers"
+
+console = Console(highlight=False)
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code."""
+    bootstrap = os.environ.get("HEADRACE_KAFKA", f"127.0.0.1:{PORT}")
+    match arguments:
+        case []:
+            return play(_port())
+        case [port] if port.isdigit():
+            return play(int(port))
+        case ["send", topic, *texts] if texts:
+            asyncio.run(topics.send(bootstrap, topic, [text.encode() for text in texts]))
+            return 0
+        case ["read", topic, count] if count.isdigit():
+            for record in asyncio.run(topics.read(bootstrap, topic, int(count))):
+                console.print(f"{topic}[{record.partition}]@{record.offset} {record.value!r}", markup=False)
+            return 0
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+def play(port: int) -> int:
+    try:
+        with console.status("starting Kafka"):
+            served = serve_kafka(_folder(port), port)
+    except Unavailable as error:
+        console.print(str(error), markup=False)
+        return 1
+    try:
+        asyncio.run(_make_topics(served.broker.bootstrap))
+        _show(served.broker)
+        _wait_for_ctrl_c()
+        if isinstance(served.broker, Kafka):
+            served.broker.stop()  # its data stay, so it may end in peace
+    finally:
+        served.broker.close()
+    return 0
+
+
+def _wait_for_ctrl_c() -> None:
+    told = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    told.wait()
+
+
+async def _make_topics(bootstrap: str) -> None:
+    for name, partitions in TOPICS.items():
+        await topics.ensure(bootstrap, name, partitions)
+
+
+def _show(broker: Broker) -> None:
+    endpoint = broker.endpoint
+    table = Table("broker", "address", "from", "what", "topics")
+    made = ", ".join(f"{name} ({partitions})" for name, partitions in TOPICS.items())
+    table.add_row(endpoint.broker, endpoint.bootstrap, endpoint.source, endpoint.what, made)
+    console.print(table)
+    elsewhere = "" if endpoint.bootstrap.endswith(f":{PORT}") else f"HEADRACE_KAFKA={endpoint.bootstrap} "
+    for line in (
+        f"{elsewhere}{AGAIN} send orders '{{\"id\": 1}}'",
+        f"{elsewhere}{AGAIN} read orders 1",
+        ".venv/bin/headrace run configs/kafka.yaml",
+    ):
+        console.print(f"  {line}", markup=False)
+    console.print("Ctrl-C ends it; the data stay." if isinstance(broker, Kafka) else "Ctrl-C ends it.")
+
+
+def _port() -> int:
+    if is_free(PORT):
+        return PORT
+    port = free_port()
+    console.print(f"port {PORT} is taken, so this is {port}; `make brokers PORT=...` chooses another")
+    return port
+
+
+def _folder(port: int) -> Path:
+    """Of one port only: two that run at the same time must not share their data."""
+    return cache() / "brokers" / str(port)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from bridge.core.model import AdvanceItem, AdvanceOutcome, Meta, Poll, Slice
@@ -73,12 +74,9 @@ class MemoryProducer(SharedStreamProducer):
         poll = Poll([], [], [])
         for lane, bodies in self.broker.lanes.items():
             first = self._next.setdefault(lane, self._first(lane))
-            offsets = [
-                i
-                for i in range(first, min(len(bodies), first + self.most))
-                if Position(lane, i) not in self.broker.settled
-            ]
-            self._next[lane] = min(len(bodies), first + self.most)
+            unsettled = (i for i in range(first, len(bodies)) if Position(lane, i) not in self.broker.settled)
+            offsets = list(islice(unsettled, self.most))
+            self._next[lane] = offsets[-1] + 1 if offsets else len(bodies)
             if offsets:
                 start = len(poll.bodies)
                 poll.bodies += [bodies[i] for i in offsets]

@@ -74,8 +74,6 @@ class LaneProducer(MemoryProducer):
             if lane not in self.epochs:
                 self.assign(lane)
         poll = super()._poll()
-        while not poll.bodies and any(self._next[lane] < len(b) for lane, b in self.broker.lanes.items()):
-            poll = super()._poll()  # what it read was settled meanwhile, by what was under way
         poll.slices = [piece._replace(epoch=self.epochs[piece.lane]) for piece in poll.slices]
         return poll
 

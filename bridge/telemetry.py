@@ -54,6 +54,8 @@ class _JsonLine:
     def __call__(self, logger: _Logger, name: str, event: MutableMapping[str, Any]) -> str:
         if event.get("exc_info"):
             event = structlog.processors.format_exc_info(None, name, event)
+        else:
+            event.pop("exc_info", None)  # there was no exception, and no need to say so
         line = {"timestamp": self._now(), "level": name, "logger": logger.name, **event}
         try:
             return self._encode(line).decode()

@@ -37,6 +37,7 @@ from bridge.ports import KeepsPlaces, StreamKind
 from bridge.runtime.accounts import Meant
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
+from bridge.runtime.line import CLAIM_EVERY
 from bridge.runtime.persister import Persister
 from bridge.runtime.process import (
     EXIT_REFUSED,
@@ -257,6 +258,7 @@ def _target(config: TargetConfig, state: str) -> TargetRuntime:
         retry=Backoff(retry.delay, retry.factor, retry.max, retry.jitter),
         attempts=retry.attempts,
         timeout=config.timeout,
+        claim_every=CLAIM_EVERY,
     )
 
 

@@ -29,7 +29,7 @@ from bench.brokers.serving import Broker, serve_kafka
 PORT = 9092
 TOPICS = {"orders": 4, "orders.dlq": 1}
 """With their partitions."""
-AGAIN = ".venv/bin/python -m bench.brokers"
+HEADRACE = ".venv/bin/headrace"
 
 console = Console(highlight=False)
 
@@ -89,13 +89,15 @@ def _show(broker: Broker) -> None:
     made = ", ".join(f"{name} ({partitions})" for name, partitions in TOPICS.items())
     table.add_row(endpoint.broker, endpoint.bootstrap, endpoint.source, endpoint.what, made)
     console.print(table)
-    elsewhere = "" if endpoint.bootstrap.endswith(f":{PORT}") else f"HEADRACE_KAFKA={endpoint.bootstrap} "
+    order = '{"order_id": "o-1", "region": "eu", "amount": 250}'
     for line in (
-        f"{elsewhere}{AGAIN} send orders '{{\"id\": 1}}'",
-        f"{elsewhere}{AGAIN} read orders 1",
-        ".venv/bin/headrace run configs/kafka.yaml",
+        f"export KAFKA={endpoint.bootstrap} HEADRACE_CONFIG=configs/kafka.yaml",
+        f"{HEADRACE} validate --connect",
+        f"{HEADRACE} run",
+        f"{HEADRACE} send orders '{order}'",
+        f"{HEADRACE} tail orders --last 5",
     ):
-        console.print(f"  {line}", markup=False)
+        console.print(f"  {line}", markup=False, soft_wrap=True)  # to be copied: never broken
     console.print("Ctrl-C ends it; the data stay." if isinstance(broker, Kafka) else "Ctrl-C ends it.")
 
 

@@ -40,8 +40,8 @@ USERS = ("admin", "reader", "nobody")
 SECURITY = "org.apache.kafka.common.security"
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 
-# Numbers of Kafka's protocol: resource types, the literal pattern, operations, and permission "allow".
-TOPIC, GROUP, LITERAL, ALLOW = 2, 3, 3, 3
+# Numbers of Kafka's protocol: resource types, the literal pattern, permissions, and operations.
+TOPIC, GROUP, LITERAL, DENY, ALLOW = 2, 3, 3, 2, 3
 OPERATIONS = {"ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
 
 
@@ -85,10 +85,14 @@ class SecuredKafka(Kafka):
         for kind, name in ((TOPIC, topic), (GROUP, group)):
             for operation in operations or ("READ", "DESCRIBE"):
                 if name is not None:
-                    await self._allow(kind, name, user, OPERATIONS[operation])
+                    await self._rule(kind, name, user, OPERATIONS[operation], ALLOW)
 
-    async def _allow(self, kind: int, name: str, user: str, operation: int) -> None:
-        request = CreateAclsRequest(kind, name, LITERAL, f"User:{user}", "*", operation, ALLOW)
+    async def forbid(self, user: str, topic: str) -> None:
+        """To read it, whatever is allowed."""
+        await self._rule(TOPIC, topic, user, OPERATIONS["READ"], DENY)
+
+    async def _rule(self, kind: int, name: str, user: str, operation: int, permission: int) -> None:
+        request = CreateAclsRequest(kind, name, LITERAL, f"User:{user}", "*", operation, permission)
         async with asyncio.timeout(PATIENCE), admin(self.bootstrap) as client:
             answer = await client._send_to_controller(request)  # aiokafka knows this request, and has no method for it
         for error in answer.to_object()["creation_responses"]:

@@ -41,7 +41,8 @@ def chosen(filled: Filled) -> dict[str, Case]:
     bootstrap, events = filled.bootstrap, filled.counts.events
     nothing = cache(lambda: cases.pairs(filled, "nothing", "nothing", RUNS))
     thousand = cache(lambda: cases.pairs(filled, "tenants", "nothing", RUNS))
-    eighteen = cache(lambda: cases.pairs(filled, "eighteen", "eighteen", RUNS))
+    eighteen = cache(lambda: cases.pairs(filled, "eighteen", "eighteen", RUNS, holds=True))
+    started = cache(lambda: cases.pairs(filled, "eighteen", "eighteen", RUNS))
     added = cache(lambda rate: cases.added(bootstrap, rate, 3))
 
     def latency(name: str, rate: int, which: int) -> Result:
@@ -52,6 +53,7 @@ def chosen(filled: Filled) -> dict[str, Case]:
         "kafka_1_nomatch_cpu": (Need(at_most=1.3), lambda: cases.cpu("kafka_1_nomatch_cpu", nothing(), BARE)),
         "kafka_1000": (Need(at_least=0.7), lambda: cases.rate("kafka_1000", thousand(), BARE)),
         "kafka_18": (Need(at_least=0.5), lambda: cases.rate("kafka_18", eighteen(), STORING)),
+        "kafka_18_started": (Need(at_least=0.35), lambda: cases.rate("kafka_18_started", started(), STORING)),
         "kafka_all_match": (Need(at_least=15_000, of="value"), lambda: cases.all_match(filled, 3)),
         "kafka_latency_20_p50": (_under(4), lambda: latency("kafka_latency_20_p50", 20, 0)),
         "kafka_latency_20_p99": (_under(40), lambda: latency("kafka_latency_20_p99", 20, 1)),

@@ -52,11 +52,12 @@ def median(values: Sequence[float]) -> float:
 # Throughput ----------------------------------------------------------------------------------------------------------
 
 
-def pairs(filled: Filled, ours: Work, bare: Work, runs: int) -> list[Pair]:
+def pairs(filled: Filled, ours: Work, bare: Work, runs: int, *, holds: bool = False) -> list[Pair]:
     """Ours, bare, ours, bare, ..., each in a process and a group of its own; the first pair counts for nothing."""
     found: list[Pair] = []
     for _ in range(runs + 1):
-        mine = asyncio.run(sides.run("ours", filled.order(ours)))
+        order = msgspec.structs.replace(filled.order(ours), holds=holds)
+        mine = asyncio.run(sides.run("ours", order))
         found.append((mine, asyncio.run(sides.run("bare", filled.order(bare)))))
     return found[1:]
 

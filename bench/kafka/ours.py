@@ -92,11 +92,16 @@ class Noting:
         return receipt
 
 
-async def opened(config: Config) -> SqlStore:
-    """As `bridge.wiring.run` does it."""
+async def opened(config: Config, *, holds: bool) -> SqlStore:
+    """As `bridge.wiring.run` does it; with `holds` every watcher is paused before anything is read."""
     store = await wiring.open_store_of(config)
     sources = {s.name: wiring.KINDS.streams[s.kind]().source(s.options) for s in config.streams.values()}
     await store.register({w.id: w.definition for w in config.watchers}, sources)
+    if holds:
+        reader = wiring.open_reader(config.store.url)
+        for watcher in config.watchers:
+            reader.post("pause", watcher=watcher.id)
+        await store.take_intents()
     return store
 
 
@@ -162,7 +167,7 @@ def loaded(given: Order, folder: str) -> Config:
 
 async def through(given: Order, folder: str) -> Report:
     config = loaded(given, folder)
-    store = await opened(config)
+    store = await opened(config, holds=given.holds)
     noting = Noting(store) if given.is_paced else None
     said = Said(accept=frozenset({"orders"})) if given.others else Said()  # the others have stores of their own
     process = wiring.compose(config, store, said=said)

@@ -39,6 +39,8 @@ class Order(Struct, kw_only=True):
     work: Work
     matches: int
     max_outstanding: int = 10_000
+    holds: bool = False
+    """Store run requests and start none: their watchers are paused, as `headrace pause` does it."""
     others: bool = False
     """Other processes of the same group take a share: the side ends when its standard input is closed."""
     is_paced: bool = False

@@ -61,6 +61,18 @@ def number(said: Mapping[str, Any], key: str) -> int:
     return found if isinstance(found, int) else 0
 
 
+def reported(stream: Mapping[str, Any], key: str) -> str:
+    """A number that a stream's source tells of itself (`lag`, `partitions`); empty where it tells none.
+
+    Without a partition nobody knows of a lag: a 0 would look like all is read.
+    """
+    report = stream.get("report")
+    if not isinstance(report, dict) or (key == "lag" and not report.get("partitions")):
+        return ""
+    found = report.get(key)
+    return f"{found:,}" if isinstance(found, int) else ""
+
+
 def judge(instances: Sequence[Instance], store_trouble: str = "") -> Health:
     """`instances` latest first; `store_trouble`: why the store takes no writes, told past it (`Reader.trouble`)."""
     up = [instance for instance in instances if instance.is_up]

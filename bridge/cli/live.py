@@ -21,7 +21,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from bridge.cli.health import number
+from bridge.cli.health import number, reported
 from bridge.cli.tables import STYLES, Column, listing
 from bridge.cli.words import printable, span
 
@@ -237,6 +237,8 @@ def _stream_columns(statuses: list[Status]) -> list[Column[Row]]:
         Column("unmatched", told("unmatched"), 3, right=True),
         Column("outstanding", told("outstanding"), 1, right=True),
         Column("oldest", lambda row: _oldest(row[1]), 2, right=True),
+        Column("partitions", lambda row: reported(row[1], "partitions"), 4, right=True),
+        Column("lag", lambda row: reported(row[1], "lag"), 1, right=True),
         Column("dead letters", lambda row: f"{dead_letters(row[1]):,}", 1, right=True),
     ]
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
+from typing import Final
 
 import typer
 
@@ -27,7 +28,10 @@ from bridge.cli import (
     version,
     watchers,
 )
-from bridge.cli.endings import FINDINGS, INTERRUPTED, OK, code_of, log_at
+from bridge.cli.endings import FINDINGS, INTERRUPTED, OK, USAGE, code_of, log_at
+from bridge.cli.output import note
+
+_OF_CONFIGURATIONS: Final = ("validate", "test", "run", "status", "show")
 
 app = typer.Typer(
     name="headrace",
@@ -45,7 +49,7 @@ Examples:
   headrace run
   headrace status
 """,
-    epilog="Exit codes: 0 fine, 1 findings, 2 wrong call, 3 the store can't be used. More of them: headrace run --help",
+    epilog="Exit codes: 0 fine, 1 findings, 2 wrong call, 3 store or broker unusable. More of them: headrace run -h",
 )
 app.command()(init.init)
 app.command()(validate.validate)
@@ -80,12 +84,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             app(args=given, prog_name="headrace")
     except SystemExit as end:
+        if end.code == USAGE:
+            _say_where_configurations_go(given)
         return end.code if isinstance(end.code, int) else OK if end.code is None else FINDINGS
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         return code_of(error)
     return OK
+
+
+def _say_where_configurations_go(given: Sequence[str]) -> None:
+    """Commands with arguments of another kind have `--config`; whoever has just used one of these tries it here."""
+    if given and given[0] in _OF_CONFIGURATIONS and not {"--config", "-c"}.isdisjoint(given):
+        note(f"`headrace {given[0]}` takes the configuration as its argument: headrace {given[0]} PATH")
 
 
 def _prepare_streams() -> None:

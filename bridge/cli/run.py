@@ -58,9 +58,9 @@ def run(
     the log level is debug.
 
     Exit codes: 0 stopped cleanly, 1 problems in the configuration, 3 the store can't be used (another process has
-    it, its path is bad, it is newer), or the place for dead letters can't (it does not exist, say), 4 the time to
-    stop ran out (nothing is lost, some work comes again), 70 code of watchers hung too often, 128 + signal ended at
-    once.
+    it, its path is bad, it is newer), or a stream can't begin (its topic or that of its dead letters does not exist, a
+    right is missing, its offsets are those of another store), 4 the time to stop ran out (nothing is lost, some work
+    comes again), 70 code of watchers hung too often, 128 + signal ended at once.
 
     \b
     Examples:

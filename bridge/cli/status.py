@@ -172,6 +172,7 @@ def _instance_table(instances: Sequence[Instance]) -> RenderableType | None:
 
 
 def _stream_table(streams: Sequence[Mapping[str, Any]]) -> RenderableType | None:
+    from bridge.cli.health import reported
     from bridge.cli.tables import Column, listing
 
     def told(key: str) -> Any:
@@ -184,6 +185,8 @@ def _stream_table(streams: Sequence[Mapping[str, Any]]) -> RenderableType | None
         Column("matched", lambda said: f"{_sum(said.get('matched')):,}", 2, right=True),
         Column("settled", told("settled"), 2, right=True),
         Column("outstanding", told("outstanding"), 1, right=True),
+        Column("partitions", lambda said: reported(said, "partitions"), 2, right=True),
+        Column("lag", lambda said: reported(said, "lag"), 1, right=True),
         Column("trouble", lambda said: str(said.get("trouble") or ""), 1, "folded"),
     ]
     return listing(streams, columns, width()) if streams else None

@@ -109,7 +109,7 @@ bootstrap_servers: [127.0.0.1:9092]
 topics: [orders]
 group_id: headrace-orders        # its own: nobody else reads with it
 start: earliest                  # where it begins the first time: earliest, latest, a time, or an offset
-# dead_letter: {topic: orders.dead, create: true}
+# dead_letter: {topic: orders.dlq, create: true}
 # tls: {}
 # sasl: {mechanism: SCRAM-SHA-512, username: headrace, password: "${KAFKA_PASSWORD}"}
 """,

@@ -113,6 +113,14 @@ class Outlet:
             if lane.ordered:
                 return  # one batch at a time
 
+    def _release_in_turn(self, lane: Lane) -> None:
+        """A lane that always has something ready must not take its place again in front of those that wait."""
+        if not self._waiting:
+            self.release(lane)
+        elif not lane.waits:
+            lane.waits = True
+            self._waiting.append(lane)
+
     def _send(self, advance: Advance) -> None:
         advance.lane.advancing += 1
         self.advancing += 1
@@ -135,7 +143,7 @@ class Outlet:
                 self._begin_again(lane)
                 continue
             if lane.outstanding:
-                self.release(lane)
+                self._release_in_turn(lane)
             self.mark_lane(lane)
             if not lane.outstanding and not lane.pinned:
                 lane.live = False  # ordering keys are unbounded: a drained lane costs nothing

@@ -211,6 +211,7 @@ class Seat(Struct, eq=False):
         for span in rested:
             del self.resting[span]
         self._forget(rested)
+        self._forget([ticket.span for ticket in self.out if not ticket.span.lane.live])
         return rested
 
     def drop_dead(self) -> None:

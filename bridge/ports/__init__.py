@@ -9,6 +9,7 @@ from bridge.ports.clock import Clock
 from bridge.ports.kinds import Finding, Outgoing, Seen, Sender, StreamKind, TargetKind
 from bridge.ports.rows import (
     AttemptRow,
+    ClosedRow,
     DeadLetterRow,
     ForgetRow,
     OpenedRow,
@@ -42,6 +43,7 @@ __all__ = [
     "AttemptRow",
     "Claim",
     "Clock",
+    "ClosedRow",
     "Committer",
     "DeadLetterRow",
     "Finding",

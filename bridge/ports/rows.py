@@ -125,6 +125,10 @@ class OpenedRow(Struct, frozen=True, gc=False):
     deaths: int = 0
 
 
+class ClosedRow(Struct, frozen=True, gc=False):
+    """Suspect mode is over: what was opened last is open no longer, so no death is charged to it from now on."""
+
+
 class ForgetRow(Struct, frozen=True, gc=False):
     """The attempts of (watcher, source, identity) are done with."""
 
@@ -163,7 +167,7 @@ class RelayedRow(Struct, frozen=True, gc=False):
     due: float | None = None
 
 
-Row = RunRow | DeadLetterRow | AttemptRow | OpenedRow | ForgetRow | ResultRow | ReplayedRow | RelayedRow
+Row = RunRow | DeadLetterRow | AttemptRow | OpenedRow | ClosedRow | ForgetRow | ResultRow | ReplayedRow | RelayedRow
 
 
 class Receipt(Struct, frozen=True):

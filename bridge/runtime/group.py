@@ -98,7 +98,8 @@ class GroupShell:
         suspects = life.suspicion.is_active
         self.core = StreamGroup(life.router.size, limits, seats=seats, history=self._history, is_suspect=suspects)
         self.front = Handing(self.core, life.watchers, life.suspicion, life.clock, self._do, self._progressed)
-        self.last_progress = life.clock.monotonic()
+        self.began = self.last_progress = life.clock.monotonic()
+        self._has_lanes = False
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
@@ -274,8 +275,10 @@ class GroupShell:
     def _advanced(self, advances: Sequence[Advance], said: Said) -> None:
         now = self.life.clock.monotonic()
         if isinstance(said, int):
-            self.last_progress = now
+            before = self.core.tally.settled
             self._do(self.core.advanced(advances, said))
+            if self.core.tally.settled > before:  # what only comes again is no progress
+                self.last_progress = now
             return
         kind = kind_of(said)
         reason = f"{type(said).__name__}: {said}"
@@ -294,6 +297,7 @@ class GroupShell:
     # Ownership: given to the producer as `bridge.ports.Lanes` ---------------------------------------------------------
 
     def assigned(self, lane: Hashable) -> int:
+        self._has_lanes = True
         epoch, commands = self.core.assigned(lane)
         self._do(commands)
         return epoch
@@ -327,6 +331,11 @@ class GroupShell:
         await self._replays.replay(replay, within)
 
     # For people -------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_answered(self) -> bool:
+        """Messages have come in this life, or lanes: the broker is there."""
+        return self._has_lanes or self.core.tally.received > 0
 
     def trouble(self, now: float, stalled_after: float) -> str | None:
         """Why the group is not healthy: judged by progress, not by whether its tasks exist."""

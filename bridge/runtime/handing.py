@@ -112,13 +112,18 @@ class Handing:
     def on_left_behind(self, seat: Seat, held: Ticket | None) -> None:
         if seat.id not in self._core.seats:
             return
-        if held is not None:
+        if held is not None and self._is_first(seat, held):
             error = "AckTimeout: its code held the watchers' thread past ack_timeout"
             verdict = Verdict("failed", error=error)
             self._do(self._core.returned(seat, [(held, verdict)], self._clock.monotonic()))
         if seat.id in self._core.seats:
             self._do(self._core.abandon(seat))
         self._suspicion.pass_on(seat)
+
+    def _is_first(self, seat: Seat, held: Ticket) -> bool:
+        """False: the verdict on an earlier event of the lane is lost, and that one can't wait behind a failed one."""
+        lane = held.span.lane
+        return not lane.ordered or next((t for t in seat.out if t.span.lane is lane and not t.done), held) is held
 
     def left(self, seat: Seat) -> None:
         """It owes nothing any more, and is gone."""

@@ -43,6 +43,7 @@ class History:
 
     def _take(self, record: Attempt | Opened | Forget, event: tuple[str, str]) -> None:
         if isinstance(record, Attempt):
+            self._known.pop(event, None)  # what is still tried is not the oldest
             self._known[event] = Prior(record.tries)
         elif isinstance(record, Opened):
             self._known.setdefault(event, Prior(0, record.deaths))

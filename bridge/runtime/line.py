@@ -12,6 +12,7 @@ away no run is claimed and, soon, none is launched.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +30,9 @@ log = structlog.get_logger("headrace.dispatcher")
 
 AHEAD_MOST: Final = 1024
 """Runs claimed and not yet confirmed, per target: one claim and one commit serve so many. 256 cost twice the time."""
+CLAIM_EVERY: Final = 0.02
+"""Seconds from claim to claim while runs come in one by one. Each is a transaction on the thread that new messages wait
+for: at 500 of them a second this halves their way into the store (`kafka_latency`). The first is made at once."""
 MARGIN: Final = 15.0
 """Seconds that a launch may take beyond its own timeout before it is cancelled."""
 LEASE_LEAST: Final = 60.0
@@ -42,7 +46,8 @@ class TargetRuntime(Struct, frozen=True, eq=False):
     """A target and how it is to be used.
 
     `timeout` bounds one launch, in seconds, and never below what the target says of itself; `attempts` are launches in
-    all before a run that fails transiently is given up.
+    all before a run that fails transiently is given up. `claim_every`: the least time from one claim to the next, in
+    seconds, while the last one got less than it asked for.
     """
 
     target: Target
@@ -50,6 +55,7 @@ class TargetRuntime(Struct, frozen=True, eq=False):
     retry: Backoff = Backoff()
     attempts: int = 20
     timeout: float = 0.0
+    claim_every: float = 0.0
 
 
 @runtime_checkable
@@ -99,6 +105,7 @@ class Line:
         self._ahead: deque[tuple[Claim, float]] = deque()
         self._filled, self._wanted = asyncio.Event(), asyncio.Event()
         self._may_be_more = True
+        self._is_full = False  # the last claim got all that it asked for
         self._is_closed = False
         self._results: list[ResultRow] = []
         self._settled: list[Claim] = []
@@ -162,7 +169,7 @@ class Line:
 
     async def feed(self) -> None:
         """Claims ahead, in batches that grow while they are used up quickly."""
-        failures, not_before = 0, 0.0
+        failures, not_before, claimed_at = 0, 0.0, -math.inf
         while not self._is_closed:
             self._wanted.clear()
             self._resize()
@@ -170,9 +177,14 @@ class Line:
             if room <= 0 or not self._may_be_more or self._clock.monotonic() < not_before:
                 await self._wanted.wait()  # a tick comes every second
                 continue
+            early = claimed_at + self._runtime.claim_every - self._clock.monotonic()
+            if early > 0 and not self._is_full:
+                await self._clock.sleep(early)
+                continue  # it may be closed by now
             self._may_be_more = False  # before the claim: a wake during it counts
             try:
-                await self._claim(room)
+                if await self._claim(room):
+                    claimed_at = self._clock.monotonic()
             except Exception as error:
                 failures += 1
                 self._may_be_more = True
@@ -185,10 +197,12 @@ class Line:
         held = len(self._ahead) + len(self._results) + self._unconfirmed
         return self._batch - held if held <= self._batch // 2 else 0
 
-    async def _claim(self, room: int) -> None:
+    async def _claim(self, room: int) -> int:
+        """How many it got."""
         asked_at = self._clock.monotonic()
         claims = await self._store.claim(self.name, room, self._lease)
-        if len(claims) >= room:
+        self._is_full = len(claims) >= room
+        if self._is_full:
             self._may_be_more = True
         # Counted from before the question, by our own clock: the store's may be another machine's.
         expires = asked_at + self._lease
@@ -197,6 +211,7 @@ class Line:
             self.close()
         elif claims:
             self._filled.set()
+        return len(claims)
 
     def _resize(self) -> None:
         """How long half a batch takes to be used up says how much is worth claiming at once."""

@@ -15,7 +15,7 @@ import structlog
 
 from bridge.core.errors import StoreUnavailable
 from bridge.core.retry import Backoff
-from bridge.ports import Clock, Receipt, Row, Store
+from bridge.ports import Clock, Committer, Receipt, Row, Store
 
 log = structlog.get_logger("headrace.persister")
 
@@ -115,3 +115,15 @@ class Persister:
         if trouble != self.trouble:
             self.trouble = trouble
             self._store.note(trouble)
+
+
+async def everything_written(committer: Committer) -> None:
+    """Waits until all that was submitted before is durable: then the store knows every try that failed."""
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def confirmed(_: Receipt) -> None:
+        if not written.done():
+            written.set_result(None)
+
+    committer.submit((), confirmed)
+    await written

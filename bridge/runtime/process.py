@@ -23,12 +23,12 @@ import structlog
 from msgspec import Struct
 
 from bridge.core.errors import Refused, StartRefused, StoreUnavailable
-from bridge.ports import Clock, Intent, Store
+from bridge.ports import Clock, ClosedRow, Intent, Store
 from bridge.runtime.dispatcher import Dispatcher
 from bridge.runtime.persister import Persister
 from bridge.runtime.relay import Relaying
 from bridge.runtime.supervisor import Services, StreamSpec, StreamSupervisor
-from bridge.runtime.suspicion import Suspicion
+from bridge.runtime.suspicion import SECONDS, Suspicion
 from bridge.runtime.watchers import Watchers
 
 log = structlog.get_logger("headrace.process")
@@ -51,12 +51,16 @@ RELAYS_CLOSE_MOST: Final = 4.0
 
 
 class ProcessSpec(Struct, frozen=True, eq=False):
-    """`stop_timeout` and `heartbeat` in seconds; `disabled` are ids of watchers that somebody disabled earlier."""
+    """`stop_timeout`, `heartbeat` and `suspect_for` (suspect mode lasts at most so long) in seconds.
+
+    `disabled` are ids of watchers that somebody disabled earlier.
+    """
 
     streams: Sequence[StreamSpec]
     disabled: frozenset[str]
     heartbeat: float
     stop_timeout: float
+    suspect_for: float = SECONDS
 
 
 class Process:
@@ -85,7 +89,8 @@ class Process:
         """Why a stream could not begin; the process has stopped for it."""
         self.watchers = Watchers(roll, self._exhausted)
         events = sum(s.limits.max_outstanding * len(s.watchers) for s in spec.streams)
-        self.suspicion = Suspicion(events if store.was_killed else 0)
+        self.suspicion = Suspicion(events if store.was_killed else 0, spec.suspect_for)
+        self.suspicion.tell(self._close_opened)
         services = Services(store, persister, self.watchers, clock, roll, self._runs_stored, self.suspicion)
         self.streams = [StreamSupervisor(s, services, spec.disabled) for s in spec.streams]
         self.relays = {
@@ -204,6 +209,10 @@ class Process:
     def _letters_stored(self) -> None:
         for relay in self.relays.values():
             relay.wake()
+
+    def _close_opened(self) -> None:
+        """Many events may be open from now on, and what the process dies of is not known any more."""
+        self._persister.submit([ClosedRow()], lambda _: None)
 
     # Regular work -----------------------------------------------------------------------------------------------------
 

@@ -116,6 +116,10 @@ class Runner:
         """The event that the filter holds. Read by the main loop too, when this thread is stuck."""
         return self._round.ticket
 
+    def untold(self) -> list[tuple[Ticket, Verdict]]:
+        """Verdicts that wait for the filter to wait. For the main loop, when this thread is stuck."""
+        return self._round.take_verdicts()
+
     # Told by the main loop, on this thread ----------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -27,6 +27,7 @@ from bridge.ports import Clock, Committer, Producer, Relay, Router, Store
 from bridge.runtime.accounts import Meant, Places, give_ledger, places_of, report_of
 from bridge.runtime.group import GroupShell, Life
 from bridge.runtime.history import History
+from bridge.runtime.persister import everything_written
 from bridge.runtime.rows import Source
 from bridge.runtime.runner import CLOSING, WatcherSpec
 from bridge.runtime.schemas import SchemaTeacher
@@ -39,6 +40,8 @@ log = structlog.get_logger("headrace.stream")
 SOUND = 60.0
 """Seconds after which a life counts as a success: the next failure begins with the shortest delay again."""
 
+STARTING = 60.0
+"""Seconds of the process in which a stream that refuses to begin ends it. Later it is in trouble, and others go on."""
 
 MOST_TOLD = 200
 """Watchers whose outcomes the status row holds: it is written with each heartbeat."""
@@ -97,6 +100,7 @@ class StreamSupervisor:
         self.failures = 0
         self.state: Literal["starting", "running", "waiting", "idle", "stopped"] = "starting"
         self.trouble: str | None = None
+        self._trouble_before: str | None = None
         self._services = services
         self._disabled = set(disabled)
         self._seats: list[Seat] = []
@@ -110,6 +114,7 @@ class StreamSupervisor:
 
     async def run(self) -> None:
         """Lives of the group, until cancelled."""
+        since = self._services.clock.monotonic()
         while True:
             if not self._has_audience:
                 self.state = "idle"
@@ -120,7 +125,7 @@ class StreamSupervisor:
             try:
                 await self._live()
             except StartRefused as error:
-                if not self._has_begun:
+                if not self._has_begun and began - since <= STARTING:
                     raise  # only a person can help, and is there: the process has just been started
                 await self._ended(error, began)
             except Exception as error:
@@ -162,6 +167,7 @@ class StreamSupervisor:
         spec, services = self.spec, self._services
         if self._former is not None:
             await self._former.routing.freed()
+            await everything_written(self._services.committer)
             self._former = None
         source = await self._source()
         shell = self.shell = GroupShell(*source)
@@ -173,7 +179,7 @@ class StreamSupervisor:
             self._announced = True
             log.info(f"Shared stream group started key={spec.key}", stream=spec.name)
         self.state = "running"
-        self.trouble = None
+        self._trouble_before, self.trouble = self.trouble, None
         await shell.run()
 
     async def _source(self) -> tuple[Life, list[Seat], History]:
@@ -368,7 +374,9 @@ class StreamSupervisor:
     def _trouble(self, now: float) -> str | None:
         if self.state == "waiting" or self.shell is None:
             return self.trouble
-        return self.shell.trouble(now, self.spec.stalled_after)
+        told = self.shell.trouble(now, self.spec.stalled_after)
+        is_well = self.shell.is_answered or now - self.shell.began > SOUND
+        return told or (None if is_well else self._trouble_before)  # it may still wait for a broker that is away
 
 
 def _counts_of(shell: GroupShell) -> Counter[str]:

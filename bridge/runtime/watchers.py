@@ -160,6 +160,8 @@ class Watchers:
             stack=thread.stack(),
         )
         thread.abandon()
+        if untold := holder.untold():
+            self.on_verdicts(holder, untold)
         is_over = self.left_behind > MOST_LEFT_BEHIND
         for desk in list(self._desks.values()):
             mine = desk.runner is holder

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import delete, func, null, select, update
 
-from bridge.ports import AttemptRow, ForgetRow, OpenedRow, Prior
+from bridge.ports import AttemptRow, ClosedRow, ForgetRow, OpenedRow, Prior
 from bridge.store.schema import attempts
 from bridge.store.statements import Statements
 from bridge.store.writer import Transaction
@@ -24,15 +24,16 @@ class Attempts:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
 
-    def note(self, tx: Transaction, rows: Sequence[AttemptRow | OpenedRow | ForgetRow]) -> None:
+    def note(self, tx: Transaction, rows: Sequence[AttemptRow | OpenedRow | ClosedRow | ForgetRow]) -> None:
         """In their order, and many at once where nothing is opened between them."""
         waiting: list[AttemptRow | ForgetRow] = []
         for row in rows:
-            if isinstance(row, OpenedRow):
+            if isinstance(row, OpenedRow | ClosedRow):
                 self._write(tx, waiting)
                 waiting = []
                 close_opened(tx)
-                _open(tx, row)
+                if isinstance(row, OpenedRow):
+                    _open(tx, row)
             else:
                 waiting.append(row)
         self._write(tx, waiting)

@@ -12,6 +12,7 @@ from sqlalchemy import update
 from bridge.core.errors import StoreUnavailable
 from bridge.ports import (
     AttemptRow,
+    ClosedRow,
     DeadLetterRow,
     ForgetRow,
     OpenedRow,
@@ -30,8 +31,10 @@ from bridge.store.rules import refused_letter, storable_row
 from bridge.store.schema import meta
 from bridge.store.writer import RefusedData, StoreFull, Transaction, Writer
 
-_FREEING: Final = frozenset((ResultRow, ForgetRow, ReplayedRow, RelayedRow))  # a full store still takes these
-_ATTEMPTS: Final = (AttemptRow, OpenedRow, ForgetRow)
+_FREEING: Final = frozenset(
+    (ResultRow, ForgetRow, ClosedRow, ReplayedRow, RelayedRow)
+)  # a full store still takes these
+_ATTEMPTS: Final = (AttemptRow, OpenedRow, ClosedRow, ForgetRow)
 _KINDS: Final = (RunRow, DeadLetterRow, *_ATTEMPTS, ResultRow, ReplayedRow, RelayedRow)
 
 

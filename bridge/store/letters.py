@@ -50,13 +50,13 @@ class Letters:
         """A run request of an event replaces the dead letter of its watcher, and that of "nobody can read it"."""
         if not self._open:
             return
-        found: list[tuple[str, str, str]] = []
+        found: list[tuple[str, str, str, str]] = []
         for row in rows:
             for watcher in (row.watcher, EVERY_WATCHER):
                 triple = (watcher, row.source, row.identity)
                 if self._too_many or hash(triple) in self._open:
-                    found.append(triple)
-        tx.many(self._statements.supersede, [(tx.now, *triple, commit_id) for triple in found])
+                    found.append((*triple, row.stream))
+        tx.many(self._statements.supersede, [(tx.now, *letter, commit_id) for letter in found])
 
     def put(self, tx: Transaction, rows: Sequence[DeadLetterRow], commit_id: str) -> None:
         values: list[tuple[Any, ...]] = []

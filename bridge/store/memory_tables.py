@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 from bridge.core.model import EVERY_WATCHER
 from bridge.ports import (
     AttemptRow,
+    ClosedRow,
     DeadLetterRow,
     ForgetRow,
     Intent,
@@ -259,7 +260,9 @@ class Tables(Struct):
     def _supersede(self, row: RunRow, done: _Done) -> None:
         for watcher in (row.watcher, EVERY_WATCHER):
             letter = self.letters.get((watcher, row.source, row.identity))
-            if letter is not None and letter.state in OPEN_LETTERS and letter.commit_id != done.commit_id:
+            if letter is None or (watcher == EVERY_WATCHER and letter.row.stream != row.stream):
+                continue  # another stream may read the same source otherwise
+            if letter.state in OPEN_LETTERS and letter.commit_id != done.commit_id:
                 letter.state, letter.updated_at, letter.relay_due = "superseded", done.now, None
 
     def _write(self, row: Row, done: _Done) -> None:
@@ -270,6 +273,8 @@ class Tables(Struct):
                 self.attempts[row.watcher, row.source, row.identity] = StoredAttempt(row.tries, done.now)
             case OpenedRow():
                 self._open(row, done.now)
+            case ClosedRow():
+                self.close_opened()
             case ForgetRow():
                 self.attempts.pop((row.watcher, row.source, row.identity), None)
             case ResultRow():

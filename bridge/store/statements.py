@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from bridge.core.model import EVERY_WATCHER
 from bridge.store.schema import attempts, business_keys, dead_letters, run_keys, runs, watchers
 from bridge.store.sqlite import Sqlite
 
@@ -228,7 +229,10 @@ class Statements:
         return prepare(statement, self._dialect, *_LETTER_VALUES)
 
     def _supersede(self) -> str:
-        """It is not copied to the broker's place any more, if it was to be: what it was about has happened."""
+        """It is not copied to the broker's place any more, if it was to be: what it was about has happened.
+
+        What nobody could read is superseded in its own stream only: another one may read the same source otherwise.
+        """
         letters = dead_letters.c
         statement = (
             update(dead_letters)
@@ -237,11 +241,12 @@ class Statements:
                 letters.watcher == bindparam("of"),
                 letters.source == bindparam("from"),
                 letters.identity == bindparam("event"),
+                or_(letters.watcher != _text(EVERY_WATCHER), letters.stream == bindparam("in")),
                 or_(letters.state == _text("dead"), letters.state == _text("replaying")),
                 letters.commit_id != bindparam("ours"),
             )
         )
-        return prepare(statement, self._dialect, "at", "of", "from", "event", "ours")
+        return prepare(statement, self._dialect, "at", "of", "from", "event", "in", "ours")
 
     def _replayed(self) -> str:
         """Not what was rejected again meanwhile: that is `dead`, by the commit that said so."""

@@ -3,6 +3,7 @@
 options      what a user writes            security, codecs   how the client gets in and what it can read
 start        where reading begins          membership         the partitions that are ours, and rebalances
 producer     polls and settles             lanes, gaps        what offsets mean (pure)
+passing      goes on behind a gap
 relay        dead letters to a topic       examine, people    `validate --connect`, `send` and `tail`
 """
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import IllegalGenerationError, KafkaConnectionError
 
 log = structlog.get_logger("headrace.kafka")
 
@@ -44,15 +44,23 @@ async def stop_within(seconds: float, client: AIOKafkaConsumer | AIOKafkaProduce
         raise
 
 
-def hear_of_commits(consumer: AIOKafkaConsumer) -> None:
-    """A commit that was given up goes on in the client, and fails when nobody waits for it any more: asyncio would log
-    that as a defect, with its stack.
+def guard_commits(consumer: AIOKafkaConsumer) -> None:
+    """What the client lacks: a commit that it repeats belongs to the assignment that it was meant for. Under a later
+    one it would move back what another member has committed since.
+
+    And one that was given up goes on in the client, and fails when nobody waits for it any more: asyncio would log that
+    as a defect, with its stack.
     """
     coordinator: Any = consumer._coordinator
     commit = coordinator._do_commit_offsets
 
-    def heard(*arguments: object) -> asyncio.Future[None]:
-        committing: asyncio.Future[None] = asyncio.ensure_future(commit(*arguments))
+    async def current(assignment: Any, offsets: object) -> None:
+        if not assignment.active:
+            raise IllegalGenerationError("the partitions were assigned anew meanwhile")
+        await commit(assignment, offsets)
+
+    def heard(assignment: Any, offsets: object) -> asyncio.Future[None]:
+        committing: asyncio.Future[None] = asyncio.ensure_future(current(assignment, offsets))
         committing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return committing
 

@@ -26,7 +26,6 @@ _DENIED = (
 _WRONG = (
     kafka.AuthenticationFailedError,
     kafka.UnsupportedSaslMechanismError,
-    kafka.IllegalSaslStateError,
     kafka.SaslAuthenticationFailed,
     kafka.InconsistentGroupProtocolError,
     kafka.InvalidSessionTimeoutError,

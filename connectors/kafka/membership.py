@@ -15,7 +15,7 @@ import structlog
 from aiokafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from bridge.core.errors import HeadraceError, OwnershipLost
+from bridge.core.errors import HeadraceError, OwnershipLost, Transient
 from bridge.core.model import AdvanceBatch
 from bridge.ports import Lanes, Ledger
 from connectors.kafka.errors import translated, translating
@@ -27,6 +27,8 @@ log = structlog.get_logger("headrace.kafka")
 
 REVOKED_WITHIN: Final = 5.0
 """Seconds for the last commit of partitions that are taken away."""
+_PASSED_WITHIN: Final = 1.0
+"""Seconds, as polls wait for it."""
 
 
 class Positions(Protocol):
@@ -144,7 +146,20 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # the client
 
         Raises OwnershipLost when the group has been rebalanced meanwhile: a new assignment follows.
         """
-        await self._commit({held: next for held, next in places.items() if self.held.get(held.partition) is held})
+        await self._commit({held: next for held, next in places.items() if self.is_current(held)})
+
+    def is_current(self, held: Held) -> bool:
+        return self.held.get(held.partition) is held
+
+    async def pass_over(self, places: Mapping[Held, int]) -> bool:
+        """Commits what nobody waits for. False: it was not done, and has to be another time."""
+        try:
+            async with asyncio.timeout(_PASSED_WITHIN):
+                await self.commit(places)
+        except (OwnershipLost, Transient, TimeoutError) as error:
+            log.debug("offsets were not committed", reason=str(error) or "out of time")
+            return False
+        return True
 
     async def _commit(self, places: Mapping[Held, int]) -> None:
         if not places:

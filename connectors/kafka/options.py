@@ -137,7 +137,7 @@ def start_of(options: KafkaOptions) -> Start:
     time = timestamp_of(start)
     if isinstance(time, Fail):
         raise ValueError(f"`start` {start!r} is none of these: {STARTS}")
-    return Start("timestamp", time.ns // _NS_IN_MS)
+    return Start("timestamp", max(0, time.ns // _NS_IN_MS))  # Kafka counts from 1970, and so takes none before
 
 
 def check(options: KafkaOptions) -> Sequence[str]:

@@ -244,7 +244,9 @@ async def _there(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic]:
     found = await cluster.topics(list(names))
     for name, topic in found.items():
         if topic.error == "UnknownTopicOrPartitionError":
-            raise Refused(f"there is no topic {name!r}: {near(name, sorted(await cluster.topics(None)))}")
+            every = await cluster.topics(None)
+            others = sorted(other for other, topic in every.items() if not topic.is_internal)
+            raise Refused(f"there is no topic {name!r}: {near(name, others)}")
         if topic.error:
             raise Refused(f"topic {name!r} can't be had: {topic.error}")
     return found

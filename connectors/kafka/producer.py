@@ -15,7 +15,7 @@ never on how often a poll is pulled.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Mapping, Sequence
 from typing import Final, cast
 
@@ -24,20 +24,22 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 
-from bridge.core.errors import IllegalStep, OwnershipLost, Refused, Transient
+from bridge.core.errors import IllegalStep, Refused
 from bridge.core.model import AdvanceBatch, AdvanceItem, Meta, Poll, Slice
 from bridge.core.retry import Backoff
 from bridge.ports import Lanes, Ledger
 from bridge.shared_stream import SharedStreamProducer
-from connectors.kafka.closing import hear_of_commits, stop_within
-from connectors.kafka.consumer import consumer_of
+from connectors.kafka.chatter import calm_down
+from connectors.kafka.closing import guard_commits, stop_within
+from connectors.kafka.consumer import broken_off, consumer_of, position_of, require_alive
 from connectors.kafka.errors import told, translated, translating
-from connectors.kafka.gaps import Gap, gap_of
 from connectors.kafka.lanes import Held, Record, identity_of, meta_of, settlement_of, stretch_of
 from connectors.kafka.membership import Membership
 from connectors.kafka.options import KafkaOptions
+from connectors.kafka.passing import Gaps
 from connectors.kafka.reaching import reach
 from connectors.kafka.security import client_settings
+from connectors.kafka.silence import Silence
 from connectors.kafka.start import CLUSTER, begin
 
 log = structlog.get_logger("headrace.kafka")
@@ -47,10 +49,7 @@ Fetched = dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]
 _IDLE_MS: Final = 1000
 """How long a poll waits for records before it looks at what else there is to do."""
 _TIDY_EVERY: Final = 5.0
-_AT_ONCE: Final = 0.01
-_PASSED_WITHIN: Final = 5.0
 _CLOSED_WITHIN: Final = 5.0
-_GAPS_TOLD: Final = 20
 _NOBODYS: Final = TopicPartition("", 0)
 """Stands for "of no partition": to the client an empty list means all of them (B14)."""
 _AGAIN: Final = Backoff(delay=1.0, factor=2.0, max=60.0)
@@ -69,8 +68,8 @@ class KafkaProducer(SharedStreamProducer):
         self._cluster = ""
         self._tidied = 0.0
         self._tombstones = 0
-        self._gaps: deque[Gap] = deque(maxlen=_GAPS_TOLD)
-        self._lost = 0
+        self._gaps: Gaps | None = None
+        self._silence = Silence()
 
     def take_lanes(self, lanes: Lanes) -> None:
         self._lanes = lanes
@@ -82,16 +81,17 @@ class KafkaProducer(SharedStreamProducer):
 
     async def _open(self) -> None:
         options = self._options
+        calm_down()
         self._admin = AIOKafkaAdminClient(**client_settings(options))
         await reach(self._admin, options)
-        beginning = await begin(self._admin, options, self._ledger)
-        self._cluster = beginning.cluster
+        self._cluster = await begin(self._admin, options, self._ledger)
         self._members = Membership(self._admin, options, self._lanes, self._ledger)
         self._consumer = consumer = consumer_of(options)
         self._members.consumer = consumer
+        self._gaps = Gaps(options, self._members, consumer)
         with translating("joining the group"):
             await consumer.start()
-            hear_of_commits(consumer)
+            guard_commits(consumer)
             if options.topic_pattern is not None:
                 consumer.subscribe(pattern=f"^(?:{options.topic_pattern})$", listener=self._members)
             else:
@@ -129,14 +129,16 @@ class KafkaProducer(SharedStreamProducer):
         """One round of `getmany`; None where nothing came, or where something else had to be done first."""
         members = self._membership
         members.check()
+        require_alive(self._client)
         now = asyncio.get_running_loop().time()
+        await self._ahead.pass_over(now)
         await self._tidy(now)
         members.changed.clear()
         wanted, wait = self._wanted(now)
         try:
             fetched = await self._fetch(wanted, wait)
         except OffsetOutOfRangeError as error:
-            await self._resume({p: o for p, o in error.args[0].items() if p in members.held})
+            await self._ahead.meet(error.args[0], now)
             return None
         except NoOffsetForPartitionError:
             return None  # the client asked before the seek of its assignment: that one has settled it
@@ -207,48 +209,10 @@ class KafkaProducer(SharedStreamProducer):
 
     def _unreadable(self, error: Exception) -> Refused:
         """The client itself could not take a record apart: it can't be passed over without losing its whole batch."""
-        at = ", ".join(f"{h.lane} behind {h.delivered - 1}" for h in self._membership.held.values())
+        at = broken_off(self._client) or f"one of {len(self._membership.held)} partitions"
         return Refused(
-            f"a record can't be taken apart ({told(error)}), in one of {at}: nothing is committed past it. Look at it "
-            "with another tool; to pass it over, stop this stream and move the offset of its group behind it"
-        )
-
-    # Gaps ------------------------------------------------------------------------------------------------------------
-
-    async def _resume(self, wanted: Mapping[TopicPartition, int]) -> None:
-        """Offsets that the broker does not have: said, counted, and gone on from as the options want it (B08)."""
-        partitions = list(wanted)
-        with translating("looking up where partitions begin and end"):
-            beginnings = await self._client.beginning_offsets(partitions)
-            ends = await self._client.end_offsets(partitions)
-        passed: dict[Held, int] = {}
-        for partition, offset in wanted.items():
-            if partition not in self._membership.held:
-                continue
-            gap = gap_of(partition, offset, beginnings[partition], ends[partition])
-            if gap is None:
-                self._client.seek(partition, offset)
-                continue
-            self._tell(gap)
-            if self._options.on_gap == "stop":
-                raise Refused(
-                    f"{gap.words}; `on_gap: stop` keeps the stream here: set `on_gap: resume`, or move the offset of "
-                    f"group {self._options.group_id!r}"
-                )
-            passed[self._membership.hold(partition, gap.resumes)] = gap.resumes
-        await self._pass_over(passed)  # at once: a new log may outgrow the old offset before anything of it is settled
-
-    def _tell(self, gap: Gap) -> None:
-        self._gaps.append(gap)
-        self._lost += 0 if gap.is_new_log else gap.records
-        log.error(
-            "records are gone before they were read",
-            topic=gap.partition.topic,
-            partition=gap.partition.partition,
-            first=gap.first,
-            last=gap.last,
-            resumes=gap.resumes,
-            what=gap.words,
+            f"a record in {at} can't be taken apart ({told(error)}): nothing is committed past it. Look at it with "
+            "another tool; to pass it over, stop this stream and move the offset of its group behind it"
         )
 
     # Settling --------------------------------------------------------------------------------------------------------
@@ -264,11 +228,8 @@ class KafkaProducer(SharedStreamProducer):
         settlements = [settlement_of(batch) for batch in batches]
         await self._membership.commit({s.held: s.next for s in settlements if s.next is not None})
         for settlement in settlements:
-            if settlement.again is not None and self._is_current(settlement.held):
+            if settlement.again is not None and self._membership.is_current(settlement.held):
                 self._read_again(settlement.held, settlement.again)
-
-    def _is_current(self, held: Held) -> bool:
-        return self._membership.held.get(held.partition) is held
 
     def _read_again(self, held: Held, offset: int) -> None:
         failures = held.failures + 1 if held.fails_at == offset else 1
@@ -281,28 +242,12 @@ class KafkaProducer(SharedStreamProducer):
         """Offsets go past what needs no settling, such as the marker that ends a transaction (B12)."""
         if now - self._tidied < _TIDY_EVERY:
             return
-        self._tidied = now
         for held in list(self._membership.held.values()):
             if held.is_drained and not held.rests_until:
-                held.position = max(held.position, await self._position(held))
+                held.position = max(held.position, await position_of(self._client, held.partition))
         every = self._membership.held.values()
-        await self._pass_over({h: h.position for h in every if h.is_drained and h.position > h.committed})
-
-    async def _position(self, held: Held) -> int:
-        """-1: it is not ours any more, or has no position yet."""
-        try:
-            async with asyncio.timeout(_AT_ONCE):
-                return int(await self._client.position(held.partition))
-        except (KafkaError, TimeoutError):
-            return -1
-
-    async def _pass_over(self, places: Mapping[Held, int]) -> None:
-        """Commits what nobody waits for; what fails now is done another time."""
-        try:
-            async with asyncio.timeout(_PASSED_WITHIN):
-                await self._membership.commit(places)
-        except (OwnershipLost, Transient, TimeoutError) as error:
-            log.debug("offsets were not committed", reason=str(error) or "out of time")
+        await self._membership.pass_over({h: h.position for h in every if h.is_drained and h.position > h.committed})
+        self._tidied = asyncio.get_running_loop().time()
 
     def pause(self, lanes: Sequence[Hashable]) -> None:
         self._set_paused(lanes, paused=True)
@@ -349,10 +294,14 @@ class KafkaProducer(SharedStreamProducer):
             "lags": lag,
             "rebalances": members.rebalances,
             "tombstones": self._tombstones,
-            "lost": self._lost,
-            "gaps": [gap.words for gap in self._gaps],
+            "lost": self._ahead.lost,
+            "gaps": [gap.words for gap in self._ahead.told],
         }
-        if members.strangers:
+        now = time.monotonic()
+        silent = self._silence.trouble(self._consumer, members.held, self._options, now)
+        if silent is not None:
+            report["trouble"] = silent
+        elif members.strangers:
             report["trouble"] = (
                 f"{members.strangers} partitions came with offsets that another store had committed: bridges of one "
                 "consumer group have to share one store, or one message may become two runs"
@@ -378,3 +327,9 @@ class KafkaProducer(SharedStreamProducer):
         if self._members is None:
             raise IllegalStep("the stream was never opened")
         return self._members
+
+    @property
+    def _ahead(self) -> Gaps:
+        if self._gaps is None:
+            raise IllegalStep("the stream was never opened")
+        return self._gaps

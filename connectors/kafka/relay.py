@@ -42,6 +42,7 @@ from connectors.kafka.start import described_topics
 _OPENED_WITHIN: Final = 20.0
 _CLOSED_WITHIN: Final = 5.0
 _WORDS_MOST: Final = 1000  # characters of the reason and of the error in their headers
+_BATCH_MOST: Final = 16 * 1024
 _DEFAULT_MOST: Final = 1024 * 1024 + 12  # Kafka's own default of `max.message.bytes`
 
 
@@ -179,6 +180,7 @@ def _producer(options: KafkaOptions, most: int) -> AIOKafkaProducer:
         **client_settings(options),
         acks="all",
         max_request_size=most,
+        max_batch_size=min(_BATCH_MOST, most),  # the topic's bound is one for batches
         linger_ms=5,
     )
 

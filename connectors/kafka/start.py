@@ -6,7 +6,7 @@ later          a partition without an offset (it is new, or the offset expired) 
 another store  the offset was committed on behalf of a store that knows more than this one, or of another: refused, as
                what that store forgot would never come again. `--rewind` goes back, `--accept` goes on
 
-Nothing here moves an offset that stands, but for `--rewind`.
+Nothing here moves an offset that stands, but for `--rewind`; `--accept` puts the mark of this store beside it.
 """
 
 from __future__ import annotations
@@ -42,31 +42,22 @@ CLUSTER = "cluster"
 _ASKED_AGAIN: Final = Backoff(delay=0.1, factor=2.0, max=2.0, jitter=0.5)
 _CLOSED_WITHIN: Final = 5.0
 
-Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
-
-class Beginning(Struct, frozen=True):
-    """What the look has shown. `committed` holds the partitions that have an offset."""
-
-    cluster: str
-    topics: tuple[str, ...]
-    committed: Committed
-
-
-async def begin(admin: AIOKafkaAdminClient, options: KafkaOptions, ledger: Ledger | None) -> Beginning:
-    """Checks and settles where reading begins. Raises StartRefused where a person has to decide, else Transient."""
+async def begin(admin: AIOKafkaAdminClient, options: KafkaOptions, ledger: Ledger | None) -> str:
+    """Checks and settles where reading begins; returns the cluster's id. Raises StartRefused where a person has to
+    decide, else Transient.
+    """
     with translating("looking at the cluster"):
         cluster = await cluster_id(admin)
         partitions = await partitions_of(admin, options)
     if ledger is not None:
         _require_same_cluster(cluster, ledger)
-    committed: Committed = await committed_of(admin, options, partitions)
-    topics = tuple(sorted({p.topic for p in partitions}))
+    committed = await committed_of(admin, options, partitions)
     if ledger is not None and (doubtful := _doubtful(committed, ledger)):
-        committed = await _resolve(doubtful, partitions, committed, options, ledger)
+        await _resolve(doubtful, partitions, options, ledger)
     elif not committed and partitions and (ledger is None or not ledger.places):
-        committed = await _first_start(partitions, options, ledger)
-    return Beginning(cluster, topics, committed)
+        await _first_start(admin, partitions, options, ledger)
+    return cluster
 
 
 # The cluster, its topics, the group's offsets ------------------------------------------------------------------------
@@ -165,7 +156,7 @@ class Doubt(Struct, frozen=True):
     why: str
 
 
-def _doubtful(committed: Committed, ledger: Ledger) -> list[Doubt]:
+def _doubtful(committed: Mapping[TopicPartition, OffsetAndMetadata], ledger: Ledger) -> list[Doubt]:
     doubts: list[Doubt] = []
     unmarked = 0
     sequence = ledger.sequence()
@@ -184,17 +175,13 @@ def _doubtful(committed: Committed, ledger: Ledger) -> list[Doubt]:
 
 
 async def _resolve(
-    doubtful: Sequence[Doubt],
-    partitions: Sequence[TopicPartition],
-    committed: Committed,
-    options: KafkaOptions,
-    ledger: Ledger,
-) -> Committed:
+    doubtful: Sequence[Doubt], partitions: Sequence[TopicPartition], options: KafkaOptions, ledger: Ledger
+) -> None:
     if ledger.rewind:
-        return await _rewind(doubtful, partitions, committed, options, ledger)
+        return await _rewind(doubtful, partitions, options, ledger)
     if ledger.accept:
         log.warning("going on from offsets of another store, as was accepted", partitions=len(doubtful))
-        return committed
+        return await _accept(doubtful, partitions, options, ledger)
     first = doubtful[0]
     others = f" (and {len(doubtful) - 1} more)" if len(doubtful) > 1 else ""
     raise StartRefused(
@@ -205,13 +192,20 @@ async def _resolve(
     )
 
 
+async def _accept(
+    doubtful: Sequence[Doubt], partitions: Sequence[TopicPartition], options: KafkaOptions, ledger: Ledger
+) -> None:
+    """Marks the offsets as this store's, so that the next start does not doubt those that have not moved by then."""
+    async with _LoneMember(options) as alone:
+        try:
+            await _commit_alone(alone, partitions, {d.partition: d.offset for d in doubtful}, options, ledger)
+        except OwnershipLost:
+            log.warning("the group has members: its offsets keep the mark of the other store", group=options.group_id)
+
+
 async def _rewind(
-    doubtful: Sequence[Doubt],
-    partitions: Sequence[TopicPartition],
-    committed: Committed,
-    options: KafkaOptions,
-    ledger: Ledger,
-) -> Committed:
+    doubtful: Sequence[Doubt], partitions: Sequence[TopicPartition], options: KafkaOptions, ledger: Ledger
+) -> None:
     """Back to what the store last kept, and to the beginning where it kept nothing; never forward.
 
     What retention has deleted behind a place is reported as a gap when it is to be read.
@@ -221,16 +215,22 @@ async def _rewind(
             beginnings = await alone.beginning_offsets([d.partition for d in doubtful])
         kept = {d.partition: int(ledger.places.get(lane_text(d.partition), beginnings[d.partition])) for d in doubtful}
         back = {d.partition: min(d.offset, kept[d.partition]) for d in doubtful}
-        await _commit_alone(alone, partitions, back, options, ledger)
+        try:
+            await _commit_alone(alone, partitions, back, options, ledger)
+        except OwnershipLost as error:
+            what = "its offsets can't be moved: stop its other members first"
+            raise Transient(f"group {options.group_id!r} has members, {what}") from error
     for d in doubtful:
         log.warning("rewound", lane=lane_text(d.partition), offset=d.offset, to=back[d.partition])
-    return {**committed, **{p: OffsetAndMetadata(o, "") for p, o in back.items()}}
 
 
 # The first start -----------------------------------------------------------------------------------------------------
 
 
-async def _first_start(partitions: Sequence[TopicPartition], options: KafkaOptions, ledger: Ledger | None) -> Committed:
+async def _first_start(
+    admin: AIOKafkaAdminClient, partitions: Sequence[TopicPartition], options: KafkaOptions, ledger: Ledger | None
+) -> None:
+    """Whoever comes first decides: offsets that are there when ours are refused were set by another first start."""
     async with _LoneMember(options) as alone:
         with translating("looking up where the partitions begin and end"):
             beginnings = await alone.beginning_offsets(partitions)
@@ -238,9 +238,15 @@ async def _first_start(partitions: Sequence[TopicPartition], options: KafkaOptio
             if options.start is None:
                 raise StartRefused(_choices(options, beginnings, ends))
             starts = await _starts(alone, options, beginnings, ends)
-        await _commit_alone(alone, partitions, starts, options, ledger)
+        try:
+            await _commit_alone(alone, partitions, starts, options, ledger)
+        except OwnershipLost as error:
+            if await committed_of(admin, options, partitions):
+                log.info("another member was first, and has set the offsets", group_id=options.group_id)
+                return
+            what = "and none of them has set offsets for these topics: give this stream a group of its own"
+            raise Transient(f"group {options.group_id!r} has members, {what}") from error
     log.info("first start", group_id=options.group_id, start=options.start, records=_count(starts, ends))
-    return {p: OffsetAndMetadata(o, "") for p, o in starts.items()}
 
 
 async def _starts(
@@ -315,13 +321,9 @@ async def _commit_alone(
     options: KafkaOptions,
     ledger: Ledger | None,
 ) -> None:
-    """Raises Transient where the group has members: whoever came first has decided, and the next try sees it."""
+    """Raises OwnershipLost where the group has members."""
     text = Mark(ledger.store, ledger.sequence()).text if ledger is not None else ""
     alone.assign(partitions)
-    try:
-        with translating(f"committing the first offsets of group {options.group_id!r}"):
+    with translating(f"committing offsets of group {options.group_id!r}"):
+        async with asyncio.timeout(options.request_timeout):  # the client would look for a coordinator for ever
             await alone.commit({p: OffsetAndMetadata(offset, text) for p, offset in places.items()})
-    except OwnershipLost as error:
-        rewinding = ledger is not None and ledger.rewind
-        what = "its offsets can't be moved: stop its other members first" if rewinding else "another member sets them"
-        raise Transient(f"group {options.group_id!r} has members, {what}") from error

@@ -254,3 +254,11 @@ def test_a_full_disk_is_no_defect(home: Any, form: str) -> None:
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=30, cwd=home.folder)
     assert done.returncode == endings.ENVIRONMENT
     assert done.stderr == "headrace: the answer can't be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("name", ["validate", "test", "run", "status", "show"])
+def test_a_configuration_that_is_named_as_other_commands_want_it_is_put_right(headrace: Any, name: str) -> None:
+    said = headrace(name, "--config", "headrace.yaml")
+    assert said.code == 2
+    assert f"headrace {name} PATH" in said.err
+    assert "as its argument" not in headrace(name, "--confg", "headrace.yaml").err

@@ -170,6 +170,28 @@ async def test_the_tables_say_the_same_to_people(headrace: Any, home: Any, lette
     assert any(row[:4] == ["life-1", "running", "4711", "here"] for row in rows)
 
 
+async def test_the_lag_and_the_partitions_that_a_source_tells_are_shown(headrace: Any, home: Any) -> None:
+    store = await home.open()
+    reporting = {**STREAM, "report": {"partitions": 4, "lag": 1_200}}
+    await store.heartbeat(json.dumps(told(streams={"orders": reporting, "bills": STREAM})).encode())
+    lines = headrace("status", "--output", "table").out.splitlines()
+    (head,) = (line for line in lines if line.startswith("stream"))
+    rows = [line.split() for line in lines]
+    assert head.split()[-2:] == ["partitions", "lag"]
+    assert ["orders", "running", "12", "10", "9", "3", "4", "1,200"] in rows
+    assert ["bills", "running", "12", "10", "9", "3"] in rows
+
+
+async def test_a_source_without_a_partition_shows_no_lag(headrace: Any, home: Any) -> None:
+    store = await home.open()
+    reporting = {**STREAM, "report": {"partitions": 0, "lag": 0}}
+    await store.heartbeat(json.dumps(told(streams={"orders": reporting})).encode())
+    lines = headrace("status", "--output", "table").out.splitlines()
+    (head,) = (line for line in lines if line.startswith("stream"))
+    assert head.split()[-1] == "partitions"
+    assert ["orders", "running", "12", "10", "9", "3", "0"] in [line.split() for line in lines]
+
+
 async def test_a_relay_in_trouble_is_shown_with_what_waits_for_it_and_makes_nothing_unhealthy(
     headrace: Any, home: Any, letter_row: Rows
 ) -> None:

@@ -66,6 +66,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
         (123_456, Start("offset", 123_456)),
         ("1970-01-01T00:00:01.5Z", Start("timestamp", 1500)),
         ("1970-01-01T01:00:00+01:00", Start("timestamp", 0)),
+        ("1960-01-01T00:00:00Z", Start("timestamp", 0)),  # brokers take no time before
     ],
 )
 def test_start_is_a_word_a_time_or_an_offset(written: Any, start: Start) -> None:

@@ -17,6 +17,7 @@ from bridge.core.model import TOMBSTONE, Tombstone
 from bridge.ports import (
     AttemptRow,
     Claim,
+    ClosedRow,
     DeadLetterRow,
     ForgetRow,
     OpenedRow,
@@ -669,6 +670,13 @@ async def test_a_dead_letter_and_a_run_request_of_one_window_stay_side_by_side(w
     assert state(world, "1") == "pending"
 
 
+async def test_what_nobody_of_a_stream_could_read_is_not_superseded_by_another_stream(world: World) -> None:
+    """Two streams may read one source, each with a decoder of its own."""
+    await world.store.commit([letter_row("1", watcher="*")], "c1")
+    await world.store.commit([run_row("1", stream="elsewhere")], "c2")
+    assert [letter.state for letter in world.letters()] == ["dead"]
+
+
 async def test_what_was_superseded_and_is_rejected_again_is_dead_again(world: World) -> None:
     await world.store.commit([letter_row("1")], "c1")
     await world.store.commit([run_row("1")], "c2")
@@ -728,6 +736,13 @@ async def test_a_clean_end_leaves_nothing_open(world: World) -> None:
     await world.store.commit([opened("1"), opened("2", deaths=1)], "c1")
     await world.restart()
     assert await world.store.attempts("src") == {("w", "2"): Prior(0, 1)}
+
+
+async def test_after_the_end_of_suspect_mode_nothing_is_charged_with_a_death(world: World) -> None:
+    await world.store.commit([AttemptRow("w", "src", "1", 2, "e"), opened("1", deaths=1)], "c1")
+    await world.store.commit([ClosedRow()], "c2")
+    await world.crash()
+    assert await world.store.attempts("src") == {("w", "1"): Prior(2, 1)}
 
 
 async def test_only_what_was_opened_last_is_open(world: World) -> None:

@@ -71,6 +71,16 @@ def test_behind_its_failed_event_a_watcher_tries_nothing_in_an_ordered_lane(grou
     assert pulled(core, watcher) == [9]
 
 
+def test_a_lane_that_is_always_ready_keeps_none_waiting_that_came_before(group: Any, seat: Any, admit: Any) -> None:
+    core = group(max_advancing=1)
+    (advance,) = only(admit(core, 1, lane="busy"), Advance)
+    admit(core, 1, lane="waiting", first=10)
+    admit(core, 1, lane="busy", first=1)
+    commands = core.advanced([advance])
+    assert outcomes(commands) == [(10, 1, 0)]
+    assert outcomes(core.advanced(only(commands, Advance))) == [(1, 1, 0)]
+
+
 def test_a_failed_event_of_the_unordered_lane_holds_nobody(group: Any, seat: Any, admit: Any) -> None:
     watcher = seat()
     core = group(watcher, retry_mode="broker")

@@ -160,6 +160,20 @@ def test_a_watcher_that_is_expelled_while_its_try_is_being_written_leaves(group:
     assert only(core.persisted(dead.tokens, 0.0), Left)
 
 
+def test_nothing_is_kept_of_a_try_that_came_back_from_a_lane_that_is_gone(group: Any, seat: Any, admit: Any) -> None:
+    watcher = seat()
+    core = group(watcher, known={("python", 0): (1, 0)})
+    epoch, _ = core.assigned("lane")
+    admit(core, 1, epoch=epoch)
+    admit(core, 1, lane="elsewhere", first=9)
+    first, second = core.hand_over(watcher, 2)
+    core.returned(watcher, [(first, Verdict("returned"))], 0.0)
+    core.revoked(["lane"])
+    core.returned(watcher, [(second, SKIPPED)], 0.0)
+    assert not watcher.owes
+    assert not watcher.past
+
+
 def test_after_stop_nothing_is_opened(group: Any, seat: Any, admit: Any) -> None:
     watcher = seat()
     core = group(watcher, is_suspect=True)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from bench.brokers.fixtures import NewTopic
+    from bench.brokers.serving import Broker
     from tests.integration.conftest import Bridge
 
 pytestmark = pytest.mark.integration
@@ -42,6 +44,36 @@ def test_the_smallest_example_runs(bridge: Bridge) -> None:
     bridge.wait("the run is over", lambda: bridge.states() == ["succeeded"])
     run = bridge.run()
     assert (run.watcher, run.params) == ("eu_orders", b'{"order":"o-1"}')
+    assert bridge.stop() == 0
+
+
+def test_the_example_for_kafka_runs_as_the_readme_tells_it(
+    bridge: Bridge, kafka: Broker, topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With names of its own, since others read the same broker: looked at, run, sent to, tailed, and asked."""
+    orders = topic.now(partitions=4)
+    topic.made.append(f"{orders}.dlq")
+    text = (CONFIGS / "kafka.yaml").read_text()
+    for written, ours in (("[orders]", f"[{orders}]"), ("group_id: headrace", f"group_id: {orders}"),
+                          ("topic: orders.dlq", f"topic: {orders}.dlq")):  # fmt: skip
+        assert text.count(written) == 1
+        text = text.replace(written, ours)
+    (bridge.folder / "kafka.yaml").write_text(text)
+    monkeypatch.setenv("KAFKA", kafka.bootstrap)
+    looked_at = bridge.call("validate", "--connect", "kafka.yaml", "--output", "table")
+    assert looked_at.returncode == 0, looked_at.stdout + looked_at.stderr
+    bridge.start("partitions assigned", "kafka.yaml")
+    order = '{"order_id": "o-1", "region": "eu", "amount": 250}'
+    for body in (order, order.replace("250", "20"), "no order"):
+        sent = bridge.call("send", "orders", body, "--key", "c-7", "--config", "kafka.yaml")
+        assert (sent.returncode, sent.stderr) == (0, "")
+    bridge.wait("the run is started", lambda: bridge.states() == ["started"])
+    assert bridge.run().params == b'{"order":"o-1","amount":250,"customer":"c-7"}'
+    bridge.wait(
+        "the dead letter is copied", lambda: [each.relayed_at is not None for each in bridge.letters()] == [True]
+    )
+    tailed = bridge.call("tail", "orders", "--last", "3", "--limit", "3", "--config", "kafka.yaml")
+    assert (tailed.returncode, tailed.stdout.count("\n"), tailed.stderr) == (0, 3, "")
     assert bridge.stop() == 0
 
 

@@ -256,3 +256,38 @@ async def test_a_start_is_refused_with_every_place_that_can_not_be_used_and_leav
     lines = str(refused.value).splitlines()
     assert [line.split(":")[0] for line in lines] == ["stream 's0'", "stream 's2'"]
     assert [place.closed for place in places] == [1, 1, 1, 1]
+
+
+async def test_a_stream_that_is_opened_again_and_again_is_in_trouble_until_something_comes(
+    stage: Stage, until: Any
+) -> None:
+    """An opening may wait long for a broker that is away: between two failures the stream is not well."""
+    stage.failing = [Transient("no broker")]
+    await stage.start()
+    await until(lambda: len(stage.rig.producers) == 2 and stage.rig.stream.state == "running")
+    assert stage.status()["trouble"] == "Transient: no broker"
+    stage.rig.broker.send([b'{"n":1}'])
+    await stage.rig.drained()
+    assert stage.status()["trouble"] is None
+
+
+async def test_a_quiet_stream_that_was_opened_again_is_well_after_a_while(stage: Stage, until: Any) -> None:
+    stage.failing = [Transient("no broker")]
+    await stage.start()
+    await until(lambda: len(stage.rig.producers) == 2 and stage.rig.stream.state == "running")
+    assert stage.rig.stream.status(SystemClock().monotonic() + 61.0)["trouble"] is None
+
+
+async def test_lanes_that_are_ours_are_a_sign_that_the_broker_is_there(
+    rig: Any, until: Any, lane_producer: Any
+) -> None:
+    rig.declare("w", {"n": {">=": 0}})
+    rig.producer = lambda: lane_producer(rig.broker)
+    await rig.start()
+    await until(lambda: rig.producers and rig.stream.state == "running")
+    rig.stream.shell.fail(OSError("the broker went away"))
+    await until(lambda: len(rig.producers) == 2 and rig.stream.state == "running")
+    assert rig.stream.status(0.0)["trouble"] == "OSError: the broker went away"
+    rig.broker.send([], "lane")
+    await until(lambda: rig.stream.status(0.0)["trouble"] is None)
+    assert rig.stream.shell.core.tally.received == 0

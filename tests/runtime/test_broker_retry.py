@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Hashable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,25 @@ async def test_the_budget_goes_on_in_the_next_life(rig: Any, body: Any, until: A
     assert rig.letters == [("brittle", "lane:0", "max_attempts")]
 
 
+async def test_the_next_life_counts_a_try_that_the_store_could_not_take_in_this_one(
+    rig: Any, body: Any, until: Any
+) -> None:
+    seen: Seen = []
+    in_broker_mode(rig)
+    rig.python("brittle", brittle(bad=0, until=2, seen=seen))
+    rig.store.hold.clear()
+    rig.broker.send([body(n=0)])
+    await rig.start()
+    await until(lambda: rig.store.commits == 1)
+    rig.stream.shell.fail(OSError("the broker went away"))
+    with suppress(TimeoutError):  # a life that begins too early
+        await until(lambda: len(rig.producers) == 2, within=1.5)
+    rig.store.hold.set()
+    await rig.drained()
+    assert seen == [(0, 1), (0, 2)]
+    assert not rig.store.tables.attempts
+
+
 async def test_a_replay_that_fails_is_tried_again_here_since_no_source_has_it(rig: Any, body: Any, until: Any) -> None:
     seen: Seen = []
     in_broker_mode(rig)
@@ -209,3 +230,33 @@ async def test_a_file_that_was_paused_when_its_line_failed_is_read_on(
     await until(lambda: (tmp_path / "done").exists() and list((tmp_path / "done").iterdir()), 20)
     assert len(rig.runs) == 700
     assert [attempt for n, attempt in seen if n == 2] == [1, 2]
+
+
+async def test_what_a_watcher_had_done_before_its_thread_was_left_behind_does_not_come_in_the_way(
+    rig: Any, body: Any
+) -> None:
+    """A filter that never waits hands back a batch at a time: the thread is held, and has verdicts still to tell."""
+    release = threading.Event()
+    seen: Seen = []
+
+    async def stuck(stream: Any) -> AsyncIterator[TriggerEvent]:
+        async for event in stream:
+            message = current_message()
+            assert message is not None
+            seen.append((event["n"], message.attempt))
+            if event["n"] == 2 and message.attempt == 1:
+                release.wait(20)
+            yield TriggerEvent(event)
+
+    in_broker_mode(rig)
+    rig.python("stuck", stuck, ack_timeout=1.2)
+    rig.producer = lambda: Redelivering(rig.broker)
+    rig.broker.send([body(n=n) for n in range(5)])
+    await rig.start()
+    try:
+        await rig.drained()
+    finally:
+        release.set()
+    assert rig.watchers.left_behind == 1
+    assert seen == [(0, 1), (1, 1), (2, 1), (2, 2), (3, 1), (4, 1)]
+    assert rig.runs == [f"stuck/memory/lane:{n}/0" for n in range(5)]

@@ -125,6 +125,29 @@ async def outbox() -> AsyncIterator[Outbox]:
 # Claiming ------------------------------------------------------------------------------------------------------------
 
 
+async def test_claims_keep_their_distance_while_runs_come_one_by_one(outbox: Outbox) -> None:
+    target = FakeTarget()
+    await outbox.open(t=TargetRuntime(target, retry=RETRY, attempts=4, claim_every=0.5))
+    await outbox.clock.advance(1.0)
+    first = await outbox.put()
+    await outbox.wake()
+    assert outbox.states(first) == ["succeeded"]
+    more = await outbox.put()
+    await outbox.wake()
+    more += await outbox.put()
+    assert outbox.states(more) == ["pending", "pending"]
+    await outbox.clock.advance(0.5)
+    assert outbox.states(more) == ["succeeded", "succeeded"]
+
+
+async def test_a_claim_that_got_all_that_it_asked_for_is_followed_at_once(outbox: Outbox) -> None:
+    target = FakeTarget()
+    await outbox.open(t=TargetRuntime(target, retry=RETRY, attempts=4, claim_every=3600.0))
+    keys = await outbox.put(32)
+    await outbox.wake()
+    assert set(outbox.states(keys)) == {"succeeded"}
+
+
 async def test_a_wake_launches_what_was_committed_at_once(outbox: Outbox) -> None:
     target = FakeTarget()
     await outbox.open(t=target)

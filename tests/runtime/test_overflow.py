@@ -144,3 +144,22 @@ async def test_the_limits_of_the_stream_go_on_to_hold(rig: Any, body: Any, until
     go_on.set()
     await rig.drained(30)
     assert not rig.letters
+
+
+async def test_what_fails_and_comes_again_for_ever_is_no_progress(rig: Any, body: Any, until: Any) -> None:
+    """Or a stream that settles nothing would be shown healthy."""
+    go_on = threading.Event()
+    overflowing(rig, size=1)
+    rig.python("stuck", stuck(go_on))
+    rig.broker.send([body(n=0)], "a")
+    await rig.start()
+    await until(lambda: rig.stream.shell and rig.stream.shell.core.outstanding)
+    rig.broker.send([body(n=0)], "b")
+    await until(lambda: rig.producers[0].rounds > 2)
+    shell = rig.stream.shell
+    before, rounds = shell.last_progress, rig.producers[0].rounds
+    await until(lambda: rig.producers[0].rounds > rounds + 2)
+    assert shell.last_progress == before
+    assert shell.trouble(before + 61.0, 60.0).startswith("no progress for 61 s")
+    go_on.set()
+    await rig.drained()

@@ -8,6 +8,7 @@ from typing import Any
 
 from bridge.core.errors import Refused, StartRefused
 from bridge.core.model import Poll
+from bridge.ports import Clock
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.dispatcher import Dispatcher
 from bridge.runtime.persister import Persister
@@ -31,8 +32,8 @@ class Undecided(MemoryProducer):
             raise OSError("the broker went away")
 
 
-def process_of(rig: Any) -> Process:
-    clock = SystemClock()
+def process_of(rig: Any, clock: Clock | None = None) -> Process:
+    clock = clock or SystemClock()
     persister = Persister(rig.store, clock, lambda: 0.0)
     rig.producer = lambda: Undecided(rig.broker)
     Undecided.openings = 0
@@ -66,3 +67,42 @@ async def test_a_stream_that_was_open_before_is_started_again_and_again(rig: Any
     process.request_stop()
     assert await running == 0
     assert process.refusal is None
+
+
+class Later(SystemClock):
+    """Time may be let pass at once."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+async def test_a_stream_whose_turn_to_begin_comes_late_does_not_end_what_runs_beside_it(rig: Any, until: Any) -> None:
+    """Its broker was away, or its watchers were disabled: nobody watches a start any more, and others are at work."""
+    Undecided.nth = 1
+    clock = Later()
+    process = process_of(rig, clock)
+    rig.producer = lambda: Absent(rig.broker, clock)
+    running = asyncio.create_task(process.run())
+    await until(lambda: Undecided.openings > 3)
+    status: Any = process.status()["streams"]
+    assert status["orders"]["trouble"] == "StartRefused: say where to begin"
+    process.request_stop()
+    assert await running == 0
+    assert process.refusal is None
+
+
+class Absent(Undecided):
+    """Its broker does not answer for the first two minutes."""
+
+    def __init__(self, broker: Any, clock: Later) -> None:
+        super().__init__(broker)
+        self.clock = clock
+
+    async def open_batches(self) -> AsyncGenerator[Poll, None]:
+        if not self.clock.ahead:
+            self.clock.ahead = 120.0
+            raise OSError("no broker")
+        async for poll in super().open_batches():
+            yield poll

@@ -8,6 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from bridge.ports import OpenedRow
+from bridge.runtime.clock import SystemClock
+from bridge.runtime.dispatcher import Dispatcher
+from bridge.runtime.persister import Persister
+from bridge.runtime.process import Process, ProcessSpec
+from bridge.runtime.supervisor import StreamSpec
 from bridge.runtime.suspicion import Suspicion
 from bridge.shared_stream import current_message, reject_shared_stream_event
 from bridge.triggers import TriggerEvent
@@ -291,3 +296,26 @@ async def test_a_rejected_event_passes_its_turn_on(rig: Any, body: Any) -> None:
     await rig.drained()
     assert rig.letters == [("picky", "lane:0", "not mine")]
     assert not rig.store.tables.attempts
+
+
+async def test_what_is_still_open_when_the_mode_ends_is_charged_with_no_death(rig: Any, body: Any, until: Any) -> None:
+    """From then on others are open beside it, and it is only slow."""
+    watched = Watched(rig, hold=0)
+    rig.python("slow", watched.filter("slow"))
+    rig.store = rig.store.restarted()  # the one before was killed
+    rig.broker.send([body(n=0)])
+    clock = SystemClock()
+    persister = Persister(rig.store, clock, lambda: 0.0)
+    stream = StreamSpec("stream", "memory", "memory", rig._produce, rig._router, tuple(rig.watch), (), rig.limits)
+    spec = ProcessSpec([stream], frozenset(), heartbeat=3600.0, stop_timeout=10.0, suspect_for=0.3)
+    dispatcher = Dispatcher(rig.store, persister, {}, clock, lambda: 0.0)
+    process = Process(spec, rig.store, persister, dispatcher, clock, lambda: 0.0)
+    running = asyncio.create_task(process.run())
+    await until(lambda: watched.open)
+    assert not watched.unwritten
+    await until(lambda: not process.suspicion.is_active and persister.commits == 2)
+    assert await rig.store.restarted().attempts("memory") == {}
+    watched.go_on.set()
+    await rig.drained()
+    process.request_stop()
+    assert await running == 0

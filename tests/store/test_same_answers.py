@@ -15,6 +15,7 @@ from bridge.core.errors import StoreRefused
 from bridge.ports import (
     AttemptRow,
     Claim,
+    ClosedRow,
     DeadLetterRow,
     ForgetRow,
     Letter,
@@ -65,6 +66,7 @@ KINDS_OF_ROWS: dict[str, st.SearchStrategy[Any]] = {
     "attempt": st.builds(AttemptRow, watchers, st.just("src"), names, st.integers(1, 9), st.just("e\udcff")),
     "forget": st.builds(ForgetRow, watchers, st.just("src"), names),
     "opened": st.builds(OpenedRow, watchers, st.just("src"), names, st.integers(0, 2)),
+    "closed": st.builds(ClosedRow),
     "relayed": st.tuples(
         st.just("relayed"), st.integers(0, 5), st.sampled_from(["", "", "away\0"]), st.sampled_from([None, -1.0, 90.0])
     ),
@@ -73,7 +75,10 @@ KINDS_OF_ROWS: dict[str, st.SearchStrategy[Any]] = {
 KINDS_OF_STEPS: dict[str, st.SearchStrategy[Any]] = {
     "commit": st.lists(
         st.sampled_from(
-            ["run"] * 5 + ["result"] * 4 + ["letter"] * 2 + ["attempt", "forget", "replayed", "opened", "relayed"]
+            ["run"] * 5
+            + ["result"] * 4
+            + ["letter"] * 2
+            + ["attempt", "forget", "replayed", "opened", "closed", "relayed"]
         ).flatmap(KINDS_OF_ROWS.__getitem__),
         max_size=6,
     ),

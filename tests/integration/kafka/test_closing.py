@@ -33,6 +33,20 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.kafka.probing.WITHIN", 1.0)
 
 
+async def test_a_client_whose_fetches_have_ended_by_themselves_ends_the_life(
+    kafka: Broker, topic: NewTopic, members: Members
+) -> None:
+    """It would find nothing any more, for ever, and look like a quiet topic."""
+    name = await topic()
+    member = members(name)
+    await member.has(TopicPartition(name, 0))
+    consumer: Any = member.producer._consumer
+    consumer._fetcher._fetch_task.cancel()
+    error = await member.ended()
+    assert isinstance(error, Transient)
+    assert "fetches has ended" in str(error)
+
+
 def others() -> set[asyncio.Task[Any]]:
     """Tasks beside the one that asks."""
     return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]

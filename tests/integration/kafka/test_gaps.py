@@ -70,6 +70,31 @@ async def test_a_gap_that_appears_while_a_partition_is_paused(
     assert set(range(90, 100)) <= set(member.offsets)
 
 
+async def test_what_was_read_in_front_of_a_gap_is_settled_before_the_gap_is_passed_over(
+    kafka: Broker, topic: NewTopic, members: Members, cluster: Cluster
+) -> None:
+    """It is gone from the broker, and we hold it: passing the gap at once would drop it and move the offset past it."""
+    name = await topic()
+    for _ in range(6):  # batches, of which a fetch brings one
+        await topics.send(kafka.bootstrap, name, [b"x" * 1000] * 10)
+    member = members(name, max_partition_fetch_bytes=1024, fetch_max_bytes=1024)
+    member.stop_pulling()
+    await member.got(10)
+    await cluster.delete_before(TopicPartition(name, 0), 50)
+    member.go_on_pulling()
+    await member.stays(20, seconds=1.0)  # the batch that was fetched already
+    assert member.report["gaps"] == []
+    await member.settle(member.events[:19])
+    await member.stays(20)
+    assert (await topics.committed(kafka.bootstrap, members.group, name))[0][0] == 19
+    await member.settle(member.events[19:])
+    await member.stays(30)
+    assert member.offsets == [*range(20), *range(50, 60)]
+    [gap] = member.report["gaps"]
+    assert "20 to 49" in gap
+    await until_committed(kafka, members.group, name, 50)
+
+
 @pytest.mark.parametrize("count", [3, 20])
 async def test_a_topic_that_is_made_again_is_read_from_its_beginning(
     kafka: Broker, topic: NewTopic, members: Members, count: int
@@ -117,6 +142,22 @@ async def test_a_log_that_ends_in_front_of_the_offset_counts_as_unread(
     [gap] = member.report["gaps"]
     assert "counts as unread" in gap
     await until_committed(kafka, members.group, name, 0)
+
+
+async def test_a_topic_that_is_deleted_and_not_made_again_is_told(
+    kafka: Broker, topic: NewTopic, members: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its partitions are taken away, and what is left looks like a member for whom there were none."""
+    monkeypatch.setattr("connectors.kafka.silence.PATIENCE", 1.0)
+    name = await topic()
+    member = members(name, settles=True)
+    await member.has(TopicPartition(name, 0))
+    await topics.delete(kafka.bootstrap, name)
+    await member.until(lambda: f"knows of topic '{name}'" in str(member.report.get("trouble")))
+    await topics.create(kafka.bootstrap, name)
+    await topics.send(kafka.bootstrap, name, [b"new"])
+    await member.got(1)
+    await member.until(lambda: "trouble" not in member.report)
 
 
 def ledger_after(member):  # type: ignore[no-untyped-def]

@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, OffsetAndMetadata, TopicPartition
+from aiokafka.errors import CommitFailedError
 
 from bench.brokers import topics
 from bench.brokers.fixtures import NewTopic
@@ -166,6 +167,21 @@ async def test_a_commit_that_is_refused_is_ownership_lost_and_its_records_come_a
     await member.settle(member.events[2:])
     assert (await topics.committed(kafka.bootstrap, members.group, name))[0][0] == 2
     check_epochs(member)
+
+
+async def test_a_commit_is_not_repeated_under_a_later_assignment(four: str, kafka: Broker, members: Members) -> None:
+    """The client repeats one while its coordinator is away. By then the partition may be another member's."""
+    member = members(four)
+    await member.got(40)
+    consumer: Any = member.producer._consumer
+    assignment = consumer._subscription.subscription.assignment
+    peer = members(four)
+    await peer.until(lambda: len(peer.ownership.epochs) == 2)
+    await member.until(lambda: len(member.ownership.epochs) == 2)
+    with pytest.raises(CommitFailedError):
+        await consumer._coordinator.commit_offsets(assignment, {parts(four, 1)[0]: OffsetAndMetadata(3, "")})
+    assert all(at == 0 for at, _ in (await topics.committed(kafka.bootstrap, members.group, four)).values())
+    assert not assignment.active
 
 
 async def test_a_static_member_that_is_back_in_time_causes_no_rebalance(topic: NewTopic, members: Members) -> None:

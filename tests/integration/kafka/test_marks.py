@@ -84,6 +84,18 @@ async def test_accept_goes_on_from_there(kafka: Broker, read_to_four: str, membe
     assert found == {0: (6, "headrace/1 other 3")}
 
 
+async def test_what_was_accepted_is_not_doubted_again(kafka: Broker, read_to_four: str, members: Members) -> None:
+    """Not by the next start either, though nothing was settled meanwhile."""
+    accepting = members(read_to_four, ledger=Ledger("other", lambda: 3, accept=True))
+    await accepting.got(2)
+    assert "trouble" not in accepting.report
+    await accepting.close()
+    assert await topics.committed(kafka.bootstrap, members.group, read_to_four) == {0: (4, "headrace/1 other 3")}
+    next_one = members(read_to_four, ledger=Ledger("other", lambda: 3))
+    await next_one.got(2)
+    assert next_one.offsets == [4, 5]
+
+
 async def test_rewind_goes_back_to_the_place_that_was_kept(kafka: Broker, read_to_four: str, members: Members) -> None:
     ledger = Ledger("mine", lambda: 5, places={f"{read_to_four}/0": "2"}, rewind=True)
     member = members(read_to_four, ledger=ledger)

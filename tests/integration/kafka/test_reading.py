@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
 
 from bench.brokers import topics
 from bench.brokers.fixtures import NewTopic
 from bench.brokers.serving import Broker
+from bridge.core.errors import Refused
 from bridge.core.model import TOMBSTONE
 
 if TYPE_CHECKING:
@@ -56,17 +61,21 @@ async def test_a_marker_is_passed_over_while_another_partition_is_busy(
     await cluster.transact(name, [b"1"])
     member = members(name, settles=True)
 
+    enough = asyncio.Event()
+
     async def write() -> None:
         for _ in range(200):
             await topics.send(kafka.bootstrap, name, [b"x"], partition=1)
+            if enough.is_set():  # and not cancelled, which would leave a half-open connection behind
+                return
 
     busy = asyncio.create_task(write())
     try:
         await member.until(lambda: member.report["lags"][f"{name}/0"] == 0 if member.events else None)
         assert not busy.done()
     finally:
-        busy.cancel()
-        await asyncio.wait({busy})
+        enough.set()
+        await busy
 
 
 async def test_nothing_is_passed_over_that_is_not_settled(
@@ -156,6 +165,37 @@ async def test_tombstones_are_delivered_to_who_wants_them(topic: NewTopic, membe
     identities = [member.producer.identity(event.payload) for event in member.events]
     assert len(set(identities)) == 6
     assert all(identity.startswith(f"{name}/0/{offset}/") for offset, identity in enumerate(identities))
+
+
+async def test_a_record_that_can_t_be_taken_apart_is_told_with_its_place(
+    kafka: Broker, topic: NewTopic, members: Members
+) -> None:
+    """The name of a header that is no UTF-8, which the client does not take."""
+    name = await topic(partitions=2)
+    await topics.send(kafka.bootstrap, name, [b"good"] * 3, partition=1)
+    await write_with_header(kafka.bootstrap, TopicPartition(name, 1), b"n\xffme")
+    error = await members(name).ended()
+    assert isinstance(error, Refused)
+    assert f"a record in {name}/1 from offset 3 on can't be taken apart (UnicodeDecodeError" in str(error)
+    assert (await topics.committed(kafka.bootstrap, members.group, name))[1][0] == 0
+
+
+async def write_with_header(bootstrap: str, partition: TopicPartition, header: bytes) -> None:
+    """A record whose header has a name that no producer writes."""
+    stand_in = "x" * len(header)
+    batch = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 10_000)
+    batch.append(0, 0, None, b"bad", [(stand_in, b"")])
+    wire = bytearray(bytes(batch.build()).replace(stand_in.encode(), header))
+    wire[17:21] = calc_crc32c(bytes(wire[21:])).to_bytes(4, "big")
+    client = AIOKafkaClient(bootstrap_servers=bootstrap)
+    try:
+        await client.bootstrap()
+        place = [(partition.topic, [(partition.partition, bytes(wire))])]
+        [node] = client.cluster.brokers()
+        answer = await client.send(node.nodeId, ProduceRequest(None, -1, 5000, place))
+        assert answer.topics[0][1][0][1] == 0
+    finally:
+        await client.close()
 
 
 async def test_headers_keep_their_order_their_nulls_and_equal_names(

@@ -108,6 +108,16 @@ async def test_a_message_without_a_body_without_a_key_stays_that(
     assert (copies["letter-3"].value, copies["letter-3"].key) == (b"", b"")
 
 
+async def test_a_topic_that_takes_small_batches_alone_gets_whole_letters(
+    kafka: Broker, topic: NewTopic, relays: Relays
+) -> None:
+    """`max.message.bytes` is one for batches: letters that fit one by one would be refused together."""
+    name = await topic(max_message_bytes=2000)
+    relay = await relays(name)
+    assert await relay.send([letter(n, body=b"x" * 300) for n in range(30)]) == [None] * 30
+    assert {copy.value for copy in await topics.read(kafka.bootstrap, name, 30)} == {b"x" * 300}
+
+
 async def test_a_message_without_body_and_key_is_copied_too(kafka: Broker, topic: NewTopic, relays: Relays) -> None:
     name = await topic()
     relay = await relays(name)

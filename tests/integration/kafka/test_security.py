@@ -169,6 +169,20 @@ async def test_a_group_that_we_may_not_join_is_refused_with_what_to_do(
     assert "grant" in str(error)
 
 
+async def test_a_right_that_is_taken_away_while_reading_is_told(
+    secured_kafka: SecuredKafka, secured: Members, orders: str
+) -> None:
+    """The client goes on asking by itself; the stream has to say what is wrong."""
+    secured.bootstrap = secured_kafka.sasl
+    member = secured(orders, sasl=who(secured_kafka, "PLAIN"), settles=True)
+    await member.got(2)
+    await secured_kafka.forbid("reader", orders)
+    error = await member.ended()
+    assert isinstance(error, Refused)
+    assert orders in str(error)
+    assert "grant" in str(error)
+
+
 # Tokens --------------------------------------------------------------------------------------------------------------
 
 

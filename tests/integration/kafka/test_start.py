@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -16,6 +17,7 @@ from bench.brokers.fixtures import NewTopic
 from bench.brokers.serving import Broker
 from bridge.core.errors import StartRefused, Transient
 from bridge.ports import Ledger
+from connectors.kafka.start import _first_start
 
 if TYPE_CHECKING:
     from conftest import Cluster, Members
@@ -98,6 +100,19 @@ async def test_a_first_start_is_decided_once(kafka: Broker, five: str, members: 
     second = members(five, start="latest")
     await second.stays(1)
     assert second.bodies == [b"between"]
+
+
+async def test_two_first_starts_at_once_agree(kafka: Broker, five: str, members: Members) -> None:
+    """The one that comes second has looked before the first had set its offsets: it takes them, and fails nobody."""
+    first = members(five, start="earliest")
+    await first.got(5)
+    second = members.options(five, start="latest")
+    async with AsyncExitStack() as stack:
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+        stack.push_async_callback(admin.close)
+        await admin.start()
+        await _first_start(admin, [TopicPartition(five, 0)], second, None)
+    assert (await topics.committed(kafka.bootstrap, members.group, five))[0][0] == 0
 
 
 async def test_a_restart_goes_on_behind_what_was_settled(five: str, members: Members) -> None:
@@ -191,7 +206,7 @@ async def test_looking_for_a_topic_does_not_make_it(own_auto_create: Any, member
 async def test_a_group_that_has_members_gets_no_offsets_from_outside(
     kafka: Broker, five: str, topic: NewTopic, members: Members
 ) -> None:
-    """Whoever is in the group decides, and the next try sees what it has decided."""
+    """Nor does one that reads another topic set any for ours."""
     other = AIOKafkaConsumer(await topic(), bootstrap_servers=kafka.bootstrap, group_id=members.group)
     await other.start()
     try:

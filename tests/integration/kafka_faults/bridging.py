@@ -120,7 +120,9 @@ class KafkaBridge(Bridge):
 
     def requests(self, watcher: str = "") -> int:
         """How many run requests there are. None where there is no store yet."""
-        if not self.database.exists() or not truth.asked(self.database, "SELECT 1 FROM sqlite_master WHERE name = 'runs'"):
+        if not self.database.exists() or not truth.asked(
+            self.database, "SELECT 1 FROM sqlite_master WHERE name = 'runs'"
+        ):
             return 0
         where = " WHERE watcher = ?" if watcher else ""
         ((count,),) = truth.asked(self.database, f"SELECT count(*) FROM runs{where}", *([watcher] if watcher else []))

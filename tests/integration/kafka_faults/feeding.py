@@ -1,6 +1,6 @@
-"""A producer of its own: writes numbered messages at a steady rate, confirmed by all replicas, whatever the broker does.
+"""A producer of its own: numbered messages at a steady rate, confirmed by all replicas, whatever the broker does.
 
-    python -m tests.integration.kafka_faults.feeding BOOTSTRAP TOPIC PARTITIONS RATE SECONDS [FIRST]
+    python -m tests.integration.kafka_faults.feeding BOOTSTRAP TOPIC PARTITIONS RATE SECONDS
 
 Its last line of output is how many messages were confirmed. Partitions are served in turn, so that one lane's numbers
 grow.
@@ -29,17 +29,18 @@ def body(n: int) -> bytes:
     return json.dumps({"n": n, "third": n % 3, "pad": PAD}).encode()
 
 
-async def feed(bootstrap: str, topic: str, partitions: int, rate: float, seconds: float, first: int) -> int:
+async def feed(bootstrap: str, topic: str, partitions: int, rate: float, seconds: float) -> int:
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=5, request_timeout_ms=PATIENCE_MS
     )
     await producer.start()
     try:
         loop = asyncio.get_running_loop()
-        began, sent = loop.time(), []
+        began = loop.time()
+        sent: list[asyncio.Future[object]] = []
         while (passed := loop.time() - began) < seconds:
-            for n in range(first + len(sent), first + int(passed * rate)):
-                sent.append(await producer.send(topic, body(n), partition=n % partitions))
+            due = range(len(sent), int(passed * rate))
+            sent += [await producer.send(topic, body(n), partition=n % partitions) for n in due]
             await asyncio.sleep(TICK)
         done = await asyncio.gather(*sent, return_exceptions=True)
         return sum(not isinstance(each, BaseException) for each in done)
@@ -80,8 +81,8 @@ def feeding(
             process.kill()
 
 
-def main(bootstrap: str, topic: str, partitions: str, rate: str, seconds: str, first: str = "0") -> None:
-    print(asyncio.run(feed(bootstrap, topic, int(partitions), float(rate), float(seconds), int(first))))
+def main(bootstrap: str, topic: str, partitions: str, rate: str, seconds: str) -> None:
+    print(asyncio.run(feed(bootstrap, topic, int(partitions), float(rate), float(seconds))))
 
 
 if __name__ == "__main__":

@@ -10,15 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-import structlog
+import msgspec
 
 from bridge import wiring
 from bridge.config.model import Config
 from bridge.runtime.process import Process
 from bridge.runtime.supervisor import Services, StreamSpec, StreamSupervisor
 from connectors.kafka.producer import KafkaProducer
-
-log = structlog.get_logger("tests.members")
 
 LEAVES_WITHIN = 6.0
 
@@ -83,9 +81,7 @@ class Group:
 
     def join(self, producer: Callable[[], KafkaProducer] | None = None) -> Member:
         """`producer` for a member that differs in how it comes to the broker."""
-        spec = self.spec
-        if producer is not None:
-            spec = StreamSpec(**{name: getattr(spec, name) for name in spec.__struct_fields__} | {"producer": producer})
+        spec = self.spec if producer is None else msgspec.structs.replace(self.spec, producer=producer)
         return Member(spec, self.services)
 
 

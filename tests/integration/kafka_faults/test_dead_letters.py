@@ -1,4 +1,4 @@
-"""The topic for dead letters refuses, or the program dies between a copy and its commit. No lane waits for any of it."""
+"""The topic for dead letters refuses, or the program dies between a copy and its commit. No lane waits for it."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from bench.brokers import topics
@@ -46,7 +48,7 @@ def test_a_failed_record_comes_again_after_a_delay_in_order_until_its_budget_is_
     assert [attempt for n, attempt, _ in tries if n == 5] == [1, 2]
     at = [at for n, _, at in tries if n == 12]
     assert len(at) == 3
-    assert all(later - earlier > 0.5 for earlier, later in zip(at, at[1:], strict=False))
+    assert all(later - earlier > 0.5 for earlier, later in pairwise(at))
 
 
 def test_a_watcher_that_is_too_far_behind_fails_what_comes_and_gets_all_of_it_again(
@@ -61,9 +63,7 @@ def test_a_watcher_that_is_too_far_behind_fails_what_comes_and_gets_all_of_it_ag
                     yield TriggerEvent(event)
     """)
     watchers = {"all": {}, "slow": {"trigger": "my_triggers:Slow", "max_attempts": 2}}
-    bridge.reads(
-        kafka.bootstrap, name, watchers=watchers, stream={"overflow": "fail", "subscriber_queue_size": 50}
-    )
+    bridge.reads(kafka.bootstrap, name, watchers=watchers, stream={"overflow": "fail", "subscriber_queue_size": 50})
     apart(topics.send(kafka.bootstrap, name, [body(n) for n in range(150)]))
     bridge.start()
     bridge.settles(within=40)

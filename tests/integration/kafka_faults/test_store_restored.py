@@ -1,4 +1,4 @@
-"""A store that was restored from a copy has forgotten what the broker was told since; another tool has moved the group."""
+"""A store from a copy has forgotten what the broker was told since; and another tool has moved the group."""
 
 from __future__ import annotations
 

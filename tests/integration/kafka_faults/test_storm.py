@@ -1,4 +1,4 @@
-"""Rebalances all the time: members come, leave and die while messages pour in, and nothing is lost, doubled or refused."""
+"""Rebalances all the time: members come, leave and die while messages pour in. Nothing is lost, doubled or refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 PARTITIONS = 6
 RATE = either(1000, 2000)
-SECONDS = either(20, 120)
+SECONDS = either(15, 120)
 
 
 @pytest.mark.timeout(either(110, 400))
@@ -46,7 +46,7 @@ def test_kill_9_of_the_process_under_load_loses_and_doubles_nothing(
 ) -> None:
     """After a kill Python watchers take one event at a time, so few are outstanding here."""
     name = topic.now(partitions=PARTITIONS)
-    seconds, kills = either(12, 90), either(3, 15)
+    seconds, kills = either(9, 90), either(3, 15)
     bridge.python(TRIGGERS)
     stream = {"session_timeout": "3s", "max_outstanding": 400}
     bridge.reads(kafka.bootstrap, name, watchers=AUDIENCE, stream=stream)
@@ -65,4 +65,3 @@ def test_kill_9_of_the_process_under_load_loses_and_doubles_nothing(
     assert bridge.stop() == 0
     assert len(apart(truth.written(kafka.bootstrap, name))) >= confirmed > 0
     bridge.has_done(WANTS)
-

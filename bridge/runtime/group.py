@@ -198,6 +198,8 @@ class GroupShell:
         try:
             async with asyncio.timeout(seconds):  # and no `wait_for`, which on Python 3.11 may swallow a cancellation
                 await call
+        except TimeoutError:
+            log.warning(f"{what} failed", stream=self.life.stream, error=f"it took longer than {seconds:.1f} s")
         except Exception as error:
             log.warning(f"{what} failed", stream=self.life.stream, error=f"{type(error).__name__}: {error}")
 

@@ -34,6 +34,8 @@ from bridge.runtime.watchers import Watchers
 log = structlog.get_logger("headrace.process")
 
 EXIT_OK: Final = 0
+ONE_SIGNAL: Final = 0.5
+"""Seconds in which two signals are one: `timeout` sends its own to the process, and then to the group that it is in."""
 EXIT_REFUSED: Final = 3
 """A stream can't begin: `Process.refusal` says why."""
 EXIT_UNFINISHED: Final = 4
@@ -297,12 +299,16 @@ def stop_on_signals(abort: Callable[[int], None]) -> asyncio.Event:
     """SIGTERM and SIGINT set the event, for a graceful stop; a second one of either ends the process at once."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
+    first = 0.0
 
     def on_signal(number: int) -> None:
-        if stopping.is_set():
+        nonlocal first
+        if not stopping.is_set():
+            first = loop.time()
+            log.info("signal", signal=signal.Signals(number).name)
+            stopping.set()
+        elif loop.time() - first > ONE_SIGNAL:
             abort(number)
-        log.info("signal", signal=signal.Signals(number).name)
-        stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bridge.runtime.process import ONE_SIGNAL
+
 if TYPE_CHECKING:
     from tests.integration.conftest import Bridge
 
@@ -94,8 +96,11 @@ def test_a_second_signal_ends_it_at_once_with_128_and_the_signal(bridge: Bridge)
         bridge.start()
         bridge.feed(f"orders-{life}", {"n": life})
         bridge.wait("another command runs", lambda life=life: len(bridge.told()) == life)
+        began = time.monotonic()
         bridge.signal(number)
         bridge.wait("it stops, and waits for the command", lambda: bridge.said("stopping"))
+        bridge.signal(number)  # at once: `timeout` sends its one signal twice
+        bridge.wait("that was one", lambda began=began: time.monotonic() - began > 2 * ONE_SIGNAL)
         bridge.signal(number)
         assert bridge.ended(within=2) == 128 + number
     (bridge.folder / "let-go").touch()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import IllegalGenerationError, KafkaConnectionError
+from aiokafka.protocol.group import LeaveGroupRequest
 
 log = structlog.get_logger("headrace.kafka")
 
@@ -22,6 +24,7 @@ _TASKS: Final = (
     "_coordination_task", "_heartbeat_task", "_commit_refresh_task", "_fetch_task", "_sender_task", "_sync_task",
 )  # fmt: skip
 _GONE_WITHIN: Final = 0.5
+_LEFT_WITHIN: Final = 1.0
 
 
 async def stop_within(seconds: float, client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient) -> None:
@@ -65,6 +68,25 @@ def guard_commits(consumer: AIOKafkaConsumer) -> None:
         return committing
 
     coordinator._do_commit_offsets = heard
+
+
+async def leave_while_joining(admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, group: str) -> None:
+    """Takes back a wish to join that the group has not answered yet. Bounded, and never raises.
+
+    The client leaves only a group that it is in. Stopped in between it would be a member that nobody is, and the next
+    rebalance would wait for it until its session is over. Its own connection is busy with that wish.
+    """
+    coordinator: Any = consumer._coordinator
+    if coordinator is None or coordinator._group_instance_id is not None or not coordinator.member_id:
+        return
+    if coordinator.generation > 0 and not consumer._subscription.reassignment_in_progress:
+        return
+    with suppress(Exception):
+        async with asyncio.timeout(_LEFT_WITHIN):
+            node = coordinator.coordinator_id
+            if node is None:
+                node = await admin.find_coordinator(group)
+            await admin._send_request(LeaveGroupRequest(group, coordinator.member_id), node)
 
 
 def _reason(stopping: asyncio.Task[None]) -> str:

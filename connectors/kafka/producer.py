@@ -30,7 +30,7 @@ from bridge.core.retry import Backoff
 from bridge.ports import Lanes, Ledger
 from bridge.shared_stream import SharedStreamProducer
 from connectors.kafka.chatter import calm_down
-from connectors.kafka.closing import guard_commits, stop_within
+from connectors.kafka.closing import guard_commits, leave_while_joining, stop_within
 from connectors.kafka.consumer import broken_off, consumer_of, position_of, require_alive
 from connectors.kafka.errors import told, translated, translating
 from connectors.kafka.lanes import Held, Record, identity_of, meta_of, settlement_of, stretch_of
@@ -105,6 +105,8 @@ class KafkaProducer(SharedStreamProducer):
             self._members.consumer = None  # nothing is taken over any more
         try:
             if consumer is not None:
+                if admin is not None:
+                    await leave_while_joining(admin, consumer, self._options.group_id)
                 await stop_within(_CLOSED_WITHIN, consumer)
         finally:
             if admin is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 
 from bench.brokers import topics
 from bench.brokers.fixtures import NewTopic
@@ -73,6 +74,35 @@ async def test_closing_leaves_the_group_and_no_task(
     await gone(until, before)
     second = members(name)
     await second.has(TopicPartition(name, 0), within=3.0)  # half of what the first's session would take
+
+
+async def known(kafka: Broker, group: str, count: int) -> None:
+    """Until the group's coordinator knows so many members."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    await admin.start()
+    try:
+        async with asyncio.timeout(10.0):
+            while True:
+                [answer] = await admin.describe_consumer_groups([group])
+                if len(answer.to_object()["groups"][0]["members"]) == count:
+                    return
+                await asyncio.sleep(0.05)
+    finally:
+        await admin.close()
+
+
+async def test_a_stop_while_the_group_is_joined_leaves_nobody_behind_that_others_wait_for(
+    kafka: Broker, topic: NewTopic, members: Members, until: Any
+) -> None:
+    name = await topic()
+    dead = members(name, session_timeout=6.0)
+    await dead.has(TopicPartition(name, 0))
+    await dead.die()
+    joining = members(name, session_timeout=60.0, rebalance_timeout=60.0)
+    await known(kafka, members.group, 2)
+    await joining.close()
+    next_one = members(name)
+    await next_one.has(TopicPartition(name, 0), within=15.0)  # when the dead one's session is over, and no other's
 
 
 async def test_closing_ends_within_its_bound_when_the_broker_is_dead(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import tomllib
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from testcontainers.core.docker_client import DockerClient
 
@@ -30,7 +31,7 @@ DESKTOP = re.compile(r"awt|font|splash|sound|lcms|mlib|javajpeg|jfx|freetype")
 def kafka_image(client: DockerClient) -> str:
     """Its name, present in the engine. Raises Unavailable."""
     names = tomllib.loads((DATA / "images.toml").read_text())["kafka"]
-    local = f"{names['local']}:{kafka_version()}"
+    local = f"{names['local']}:{kafka_version()}-{_recipe()}"
     given = os.environ.get(names["override"])
     with one_at_a_time(cache() / "image.lock"):
         for name in [given] if given else [names["image"], local]:
@@ -43,6 +44,12 @@ def kafka_image(client: DockerClient) -> str:
             raise Unavailable(f"the image {given} of {names['override']} could not be pulled: {refusal}")
         _build(client, local)
         return local
+
+
+def _recipe() -> str:
+    """Eight hex digits: an image that was made in another way is not taken for this one."""
+    files = (Path(__file__), DATA / "kafka" / "Dockerfile", DATA / "kafka" / "start")
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
 
 
 def _pull(client: DockerClient, name: str) -> str:
@@ -104,6 +111,14 @@ def _add_java(tar: tarfile.TarFile) -> None:
     for library in _libraries([shell, str(home / "bin" / "java"), *loaded]):
         if not library.is_relative_to(home):
             tar.add(library, f"root{library}")
+        if library.name == "libc.so.6":
+            for name in BESIDE_LIBC:
+                if (other := library.with_name(name)).exists():
+                    tar.add(other, f"root{other}")
+
+
+BESIDE_LIBC: Final = ("libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6")
+"""What the codecs in Kafka's jars ask for, which were built for older systems: zstd, snappy and lz4."""
 
 
 def _libraries(programs: list[str]) -> list[Path]:

@@ -25,6 +25,11 @@ KNOWN_VARIABLES: Final = frozenset(
         "HEADRACE_AIRFLOW",
         "HEADRACE_CONFIG",
         "HEADRACE_LOG_LEVEL",
+        "HEADRACE_REQUIRED_BROKERS",
+        "HEADRACE_KAFKA_IMAGE",
+        "HEADRACE_KAFKA_VERSION",
+        "HEADRACE_CACHE",
+        "HEADRACE_SOAK",
     }
 )
 """What this project itself, its tests and its benchmarks read."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
@@ -15,7 +12,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from bench.brokers import topics
-from bench.brokers.secured import SecuredKafka
+from bench.brokers.secured import SecuredKafka, token
 from bridge.core.errors import Refused, Transient
 from connectors.kafka.options import Sasl, Tls, Token
 
@@ -23,13 +20,6 @@ if TYPE_CHECKING:
     from conftest import Members
 
 pytestmark = pytest.mark.integration
-
-
-def token(user: str, lifetime: float = 3600.0) -> str:
-    """An unsecured one, as the broker takes them. Issued a while ago: it takes none from a later millisecond."""
-    now = time.time()
-    parts = ({"alg": "none"}, {"sub": user, "iat": now - 100.0, "exp": now + lifetime})
-    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
 class Provider:

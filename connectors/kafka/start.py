@@ -80,7 +80,7 @@ async def partitions_of(admin: AIOKafkaAdminClient, options: KafkaOptions) -> li
             name = for_code(topic["error_code"]).__name__
             raise StartRefused(
                 f"topic {topic['topic']!r} can't be read ({name}): create it, correct its name, or grant Describe and "
-                "Read on it; `headrace validate --connect` lists what there is"
+                "Read on it; `headrace validate --connect` names topics like it"
             )
     return [TopicPartition(t["topic"], p["partition"]) for t in described for p in t["partitions"]]
 

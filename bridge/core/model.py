@@ -39,7 +39,8 @@ class Slice(NamedTuple):
 class Poll(Struct, eq=False):
     """What one fetch gave: `slices` cut `bodies` and `payloads` (same length) by lane. The core owns the lists.
 
-    `received` is when it came, in monotonic seconds: leases count from there, and the age of what is outstanding.
+    `received` is when it came, in monotonic seconds: leases count from there, and the age of what is outstanding. A
+    producer that keeps messages back for a while sets it; 0.0: it comes straight from the broker.
     """
 
     slices: list[Slice]
@@ -54,6 +55,24 @@ class Poll(Struct, eq=False):
         if self._size < 0:
             self._size = sum(map(len, self.bodies))
         return self._size
+
+
+class Lent(Struct, eq=False):
+    """The payload of a message that is lent (`bridge.ports.Lends`). Connectors derive theirs from it, with `kw_only`.
+
+    `key` is the same for every delivery of the message; `handle` is the newest (receipt handle, ack id, lock token), and
+    `deliveries` how often the broker says that it gave it away, 1 at the first. What follows is the core's: `since`,
+    when the lease began, in monotonic seconds; `lane`; `lost`: it ran out, or the broker said so; `short`: little of it
+    is left.
+    """
+
+    key: str
+    handle: Any
+    deliveries: int | None = None
+    since: float = 0.0
+    lane: Hashable = None
+    lost: bool = False
+    short: bool = False
 
 
 class Tombstone(bytes):

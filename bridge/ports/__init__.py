@@ -6,7 +6,7 @@ Each protocol is the least that its caller needs. Every implementation passes th
 
 from bridge.core.model import Meta
 from bridge.ports.clock import Clock
-from bridge.ports.kinds import Finding, Outgoing, Seen, Sender, StreamKind, TargetKind
+from bridge.ports.kinds import Bounds, Finding, Outgoing, Seen, Sender, StreamKind, TargetKind
 from bridge.ports.rows import (
     AttemptRow,
     ClosedRow,
@@ -27,6 +27,7 @@ from bridge.ports.streams import (
     KeepsPlaces,
     Lanes,
     Ledger,
+    Lends,
     Letter,
     Pauses,
     Producer,
@@ -41,6 +42,7 @@ from bridge.ports.targets import Launched, Target
 __all__ = [
     "AdvancesLanes",
     "AttemptRow",
+    "Bounds",
     "Claim",
     "Clock",
     "ClosedRow",
@@ -53,6 +55,7 @@ __all__ = [
     "Lanes",
     "Launched",
     "Ledger",
+    "Lends",
     "Letter",
     "Meta",
     "OpenedRow",

@@ -43,6 +43,17 @@ class Seen(NamedTuple):
     body: bytes | None
 
 
+class Bounds(NamedTuple):
+    """Defaults of a kind for the keys of the same name: `advance_max` events of UNORDERED go into one `advance`.
+
+    `max_outstanding` of a kind that lends is what it can renew in time.
+    """
+
+    max_outstanding: int = 10_000
+    max_advancing: int = 8
+    advance_max: int = 500
+
+
 class StreamKind(NamedTuple):
     """One connector: what its registry entry (`connectors.KINDS`) points to.
 
@@ -66,6 +77,7 @@ class StreamKind(NamedTuple):
     relay: Callable[[Any], Relay | None] | None = None
     sender: Callable[[Any], Sender] | None = None
     tail: Callable[[Any, int], AsyncIterator[Seen]] | None = None
+    bounds: Bounds = Bounds()
 
 
 class TargetKind(NamedTuple):

@@ -103,8 +103,39 @@ class Pauses(Protocol):
 
 
 @runtime_checkable
+class Lends(Protocol):
+    """Optional: a producer whose broker lends its messages: what is neither settled nor renewed in time comes again.
+
+    Its payloads are of `bridge.core.model.Lent`. `lease` is how long they are lent, in seconds, from the moment that
+    they were received; it is known before the stream is opened. Whoever drives the producer keeps the time, says what
+    is to be renewed, and when a message that is still held comes again joins both: the payload of the first delivery
+    stays and gets the newer `handle`. So a producer looks at `payload.handle` when it makes its call, and not before.
+
+    `open_batches` is pulled without pause: how much comes is said by `ask(most)`, a plain call on the loop, made before
+    the stream is opened and whenever it changes. The producer asks the broker for no more than `most` messages at once,
+    in all; at 0 it asks for nothing more (no receive, no credit), but gives what is already on its way.
+
+    `renew` begins the lease of each anew and returns those whose lease is lost, as the broker says; it bounds itself to
+    a sixth of the lease, raises `Transient` where it can't tell, and never waits behind a receive. Payloads that were
+    settled or released meanwhile may be among them.
+
+    `advance` returns the payloads whose lease ran out before they were settled, and never tries a handle again that the
+    broker has refused, unless a newer one has come.
+    """
+
+    @property
+    def lease(self) -> float: ...
+    def ask(self, most: int) -> None: ...
+    async def renew(self, payloads: Sequence[Any]) -> Sequence[Any]: ...
+
+
+@runtime_checkable
 class Releases(Protocol):
-    """Optional: give messages back to the broker at once, without spending a delivery attempt where it allows that."""
+    """Optional: give messages back to the broker at once, without spending a delivery attempt where it allows that.
+
+    Called at the end for all that is not settled, and meanwhile for what lies behind a failed message of an ordered
+    lane. `aclose` itself gives back what was received and never delivered.
+    """
 
     async def release(self, payloads: Sequence[Any]) -> None: ...
 

@@ -1,0 +1,1 @@
+"""The stream kind `servicebus`."""

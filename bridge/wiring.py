@@ -28,12 +28,13 @@ from bridge.core.commands import Limits
 from bridge.core.errors import Refused
 from bridge.core.model import Plan
 from bridge.core.retry import Backoff
+from bridge.core.units import format_duration
 from bridge.decode.decoder import Decoder, decoder_of
 from bridge.filters.recipe import Recipe
 from bridge.filters.router import FilterRouter
 from bridge.filters.watch import Declared
 from bridge.importing import load_class, told
-from bridge.ports import KeepsPlaces, StreamKind
+from bridge.ports import KeepsPlaces, Lends, StreamKind
 from bridge.runtime.accounts import Meant
 from bridge.runtime.clock import SystemClock
 from bridge.runtime.dispatcher import Dispatcher, TargetRuntime
@@ -119,10 +120,14 @@ def explain(config: Config) -> dict[str, Explained]:
     """By `streams.<name>` and `targets.<name>`: how the promise is kept there."""
     told: dict[str, Explained] = {}
     for name, stream in config.streams.items():
-        can_tell = has_identity(KINDS.streams[stream.kind]().build(stream.options))
+        kind = KINDS.streams[stream.kind]()
+        producer = kind.build(stream.options)
+        can_tell = has_identity(producer)
         notes = (
             "settled only after everything that a message caused is durable",
             "run keys from the messages' own identity" if can_tell else "no identity: a redelivery is a second run",
+            *([_lending(producer.lease, stream)] if isinstance(producer, Lends) else ()),
+            *kind.notes(stream.options),
         )
         told[f"streams.{name}"] = Explained(stream.kind, "one run" if can_tell else "at least once", notes)
     with TemporaryDirectory(prefix="headrace-") as state:  # a target that is never launched keeps nothing there
@@ -130,6 +135,10 @@ def explain(config: Config) -> dict[str, Explained]:
             built = KINDS.targets[target.kind]().build(name, target.options, os.path.join(state, name))
             told[f"targets.{name}"] = Explained(target.kind, built.guarantee)
     return told
+
+
+def _lending(lease: float, stream: StreamConfig) -> str:
+    return f"lent for {format_duration(lease)} and renewed until settled, at most {stream.max_outstanding} at a time"
 
 
 # One process ---------------------------------------------------------------------------------------------------------
@@ -309,6 +318,7 @@ def _stream(config: Config, stream: StreamConfig, said: Said) -> StreamSpec:
             max_retrying=stream.max_retrying,
             queue_size=stream.queue_size,
             max_advancing=stream.max_advancing,
+            advance_max=kind.bounds.advance_max,
         ),
         cohort_grace_period=stream.cohort_grace_period,
         decoder=decoder,

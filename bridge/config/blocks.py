@@ -105,7 +105,14 @@ def _read_kinded(
     if kind is None:
         _read_without_kind(node, where, common, reading)
         return None, None
-    return kind, _combined(entry, node, where, made, common, (name, kind.options), reading)
+    return kind, _combined(entry, node, where, made, common, (name, kind.options, defaults_of(kind)), reading)
+
+
+def defaults_of(kind: StreamKind | TargetKind) -> dict[str, Any]:
+    """Defaults of keys that all kinds have, as far as they are this kind's own."""
+    if isinstance(kind, TargetKind):
+        return {}
+    return {"max_outstanding": kind.bounds.max_outstanding, "max_advancing": kind.bounds.max_advancing}
 
 
 def _combined(
@@ -114,10 +121,13 @@ def _combined(
     where: Where,
     made: type[Configured],
     common: Fields,
-    kind: tuple[str, type[Struct]],
+    kind: tuple[str, type[Struct], Mapping[str, Any]],
     reading: Reading,
 ) -> Configured | None:
-    """The keys that all have and those of the kind, read together. `kind` is its name and the Struct of its keys."""
+    """The keys that all have and those of the kind, read together.
+
+    `kind` is its name, the Struct of its keys, and its defaults for those that all have.
+    """
     options: Fields = fields_of(kind[1])
     fields = Fields((KIND, *{**common.by_name, **options.by_name}.values()), {**common.later, **options.later})
     values = fields.read(node, where, reading)
@@ -128,7 +138,7 @@ def _combined(
         return None
     # A key that the kind declares too goes to both, and the kind's own default holds for both.
     shared = {key: getattr(built, key) for key in _attributes(common) & _attributes(options)}
-    own = _only(_attributes(common) - shared.keys(), values.good)
+    own = {**kind[2], **_only(_attributes(common) - shared.keys(), values.good)}
     own |= {key: value for key, value in shared.items() if value is not None}
     if made is StreamConfig and not _put_decoding(own, node, where, reading):
         return None

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from bridge.config.blocks import KIND, STREAM_FIELDS, TARGET_FIELDS, Kinds
+from bridge.config.blocks import KIND, STREAM_FIELDS, TARGET_FIELDS, Kinds, defaults_of
 from bridge.config.decoding import DecodingBlock
 from bridge.config.defaults import UNSHARED, DefaultsBlock
 from bridge.config.document import TOP_FIELDS
@@ -90,12 +90,15 @@ class _Renderer:
         keys: set[str] = {"kind"}
         for name, load in kinds.items():
             try:
-                options: type[Struct] = load().options
+                loaded = load()
             except ImportError:
                 continue
+            options: type[Struct] = loaded.options
             fields = fields_of(options)
             both = Fields((KIND, *{**common.by_name, **fields.by_name}.values()), {})
-            self._defs[f"{what}.{name}"] = self._object(both, {**defaults, **_defaults_of(options)}, options)
+            self._defs[f"{what}.{name}"] = self._object(
+                both, {**defaults, **defaults_of(loaded), **_defaults_of(options)}, options
+            )
             is_it = {"properties": {"kind": {"const": name}}, "required": ["kind"]}
             cases.append({"if": is_it, "then": {"$ref": f"#/$defs/{what}.{name}"}})
             keys.update(both.by_name)

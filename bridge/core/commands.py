@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from heapq import heappop, heappush
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -85,6 +85,12 @@ class ResumeLane(Struct, eq=False):
     key: Hashable
 
 
+class GiveBack(Struct, eq=False):
+    """An ordered lane begins again: the broker must deliver these once more, in order, behind what failed there."""
+
+    payloads: list[Any]
+
+
 class Left(Struct, eq=False):
     """A retired seat owes nothing any more."""
 
@@ -97,7 +103,7 @@ class StopGroup(Struct, eq=False):
     reason: str
 
 
-Command = Persist | Advance | Wake | Recall | PauseLane | ResumeLane | Left | StopGroup
+Command = Persist | Advance | Wake | Recall | PauseLane | ResumeLane | GiveBack | Left | StopGroup
 
 NOTHING: list[Command] = []
 
@@ -146,3 +152,5 @@ class Tally(Struct, eq=False):
     unsettled: int = 0  # that a producer returned from `advance`: they come again
     dropped: int = 0  # of lanes that were lost: they come again
     stale: int = 0  # in slices of an older epoch
+    joined: int = 0  # second deliveries of what was still held
+    expired: int = 0  # whose lease the broker did not renew

@@ -28,9 +28,11 @@ from bridge.core import admission
 from bridge.core.commands import Advance, Command, Limits, Outbox, Tally, Timers, Token
 from bridge.core.errors import IllegalStep
 from bridge.core.lane import Lane, Span
+from bridge.core.leases import Leases
 from bridge.core.model import (
     EVERY_WATCHER,
     AdvanceBatch,
+    Lent,
     Poll,
     Record,
     Reject,
@@ -55,14 +57,19 @@ class StreamGroup:
         seats: Iterable[Seat] = (),
         history: History | None = None,
         is_suspect: bool = False,
+        lease: float | None = None,
     ) -> None:
-        """`declared`: how many declarative watchers. `is_suspect`: the process died lately, see `open_one`."""
+        """`declared`: how many declarative watchers. `is_suspect`: the process died lately, see `open_one`.
+
+        `lease`: seconds for which the broker lends its messages, whose payloads then are `Lent`; None: it does not.
+        """
         self.declared = declared
         self.tally = Tally()
         self.is_stopping = False
         self._outbox = Outbox()
         self._timers = Timers()
-        self._outlet = Outlet(limits, self._outbox, self._timers, self.tally)
+        self._leases = Leases(lease) if lease is not None else None
+        self._outlet = Outlet(limits, self._outbox, self._timers, self.tally, self._leases)
         self._tries = Tries(limits, self._outlet, self._outbox, self._timers, history)
         self._tries.is_suspect = is_suspect
         for seat in seats:
@@ -119,9 +126,63 @@ class StreamGroup:
         return self._timers.next
 
     def unsettled(self) -> list[tuple[Hashable, list[Any]]]:
-        """Payloads by lane that may go back to the broker: everything that was not given away."""
-        lanes = self._outlet.lanes.values()
-        return [(lane.key, left) for lane in lanes if not lane.internal and (left := lane.unsettled())]
+        """Payloads by lane that may go back to the broker: all that it was not told of, or in vain."""
+        left: dict[Hashable, list[Any]] = {}
+        for advance in self._outlet.repeating:
+            if advance.lane.live and not advance.lane.internal:
+                left.setdefault(advance.lane.key, []).extend(advance.batch.payloads)
+        for lane in self._outlet.lanes.values():
+            if not lane.internal and (behind := lane.unsettled()):
+                left.setdefault(lane.key, []).extend(behind)
+        return list(left.items())
+
+    # Leases ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def renew_at(self) -> float | None:
+        """When something is due to be renewed; None: nothing is lent."""
+        return self._leases.due_at if self._leases is not None else None
+
+    def received(self, poll: Poll) -> Poll:
+        """Comes first: a message that is still held is not admitted a second time, it brings the newer handle."""
+        if self._leases is None:
+            return poll
+        fresh = self._leases.received(poll)
+        self.tally.joined = self._leases.joined
+        return fresh
+
+    def due(self, now: float) -> list[Lent]:
+        """What the broker must be asked to renew now; `renewed` must follow."""
+        return self._leases.due(now) if self._leases is not None else []
+
+    def renewed(self, asked: Sequence[Lent], refused: Sequence[Lent], now: float) -> list[Command]:
+        """The broker was asked at `now`: those that it did not refuse are lent anew. Without an answer: nothing asked.
+
+        What is lost is not handed over any more, and an ordered lane with it begins again.
+        """
+        leases = self._leases
+        if leases is None:
+            raise IllegalStep("nothing is lent here")
+        lost = leases.renewed(asked, refused, now)
+        self._outlet.lost({payload.lane for payload in lost})
+        if leases.is_scarce:
+            self._tries.drop_lost()
+        commands = self._after_lanes()
+        if leases.recovers():
+            self._tries.wake_all()
+            commands = [*commands, *self._outbox.drain()]
+        self.tally.expired = leases.expired
+        return commands
+
+    @property
+    def most_outstanding(self) -> int:
+        """At so many events the stream is full."""
+        return self._outlet.most
+
+    def hold_at_most(self, events: int) -> None:
+        """Fewer than `max_outstanding`, for as long as more could not be renewed in time."""
+        self._outlet.hold_at_most(events)
+        self._outlet.mark_stream()
 
     # The audience ----------------------------------------------------------------------------------------------------
 
@@ -186,6 +247,7 @@ class StreamGroup:
         for piece in poll.slices:
             lane = self._outlet.lane_of(piece, internal)
             if lane is None:
+                self._forget(poll, piece)
                 continue
             whole = piece.stop - piece.start == len(poll.payloads)
             payloads = poll.payloads if whole else poll.payloads[piece.start : piece.stop]
@@ -202,6 +264,7 @@ class StreamGroup:
             lane = self._outlet.lane_of(piece, internal)
             if lane is None:
                 stale.update(range(piece.start, piece.stop))
+                self._forget(poll, piece)
                 continue
             if seats:
                 spans = self._owed_slice(lane, poll, piece, routed, marks, audience, tokens, seats)
@@ -211,6 +274,11 @@ class StreamGroup:
             self._outlet.admit(lane, spans)
         if tokens:
             self._tries.persist(tokens, _records(poll, routed, stale))
+
+    def _forget(self, poll: Poll, piece: Slice) -> None:
+        """Of an older epoch: what it lent went with its lane."""
+        if self._leases is not None:
+            self._leases.forget(poll.payloads[piece.start : piece.stop])
 
     def _owed_slice(
         self,

@@ -60,10 +60,10 @@ class Poll(Struct, eq=False):
 class Lent(Struct, eq=False):
     """The payload of a message that is lent (`bridge.ports.Lends`). Connectors derive theirs from it, with `kw_only`.
 
-    `key` is the same for every delivery of the message; `handle` is the newest (receipt handle, ack id, lock token), and
-    `deliveries` how often the broker says that it gave it away, 1 at the first. What follows is the core's: `since`,
-    when the lease began, in monotonic seconds; `lane`; `lost`: it ran out, or the broker said so; `short`: little of it
-    is left.
+    `key` is the same for every delivery of the message; `handle` is the newest (receipt handle, ack id, lock token),
+    and `deliveries` how often the broker says that it gave it away, 1 at the first. What follows is the core's:
+    `since`, when the lease began, in monotonic seconds; `lane`; `lost`: the broker refused to renew it; `short`: little
+    of it is left.
     """
 
     key: str

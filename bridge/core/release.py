@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from bridge.core.commands import Advance, Limits, Outbox, PauseLane, ResumeLane, StopGroup, Tally, Timers
+from bridge.core.commands import Advance, GiveBack, Limits, Outbox, PauseLane, ResumeLane, StopGroup, Tally, Timers
 from bridge.core.lane import Lane, Span, Taken, UnorderedLane
+from bridge.core.leases import Leases
 from bridge.core.model import UNORDERED, AdvanceBatch, AdvanceOutcome, Slice
 
 
 class Outlet:
     """See the head of the file. `killed` collects lanes that died in this call, for whoever holds tries of them."""
 
-    def __init__(self, limits: Limits, outbox: Outbox, timers: Timers, tally: Tally) -> None:
+    def __init__(
+        self, limits: Limits, outbox: Outbox, timers: Timers, tally: Tally, leases: Leases | None = None
+    ) -> None:
         self.limits = limits
+        self.most = limits.max_outstanding
+        self.leases = leases
         self.lanes: dict[Hashable, Lane] = {}
         self.outstanding = self.size = self.retrying = 0
-        self.advancing = self.repeating = 0
+        self.advancing = 0
+        self.repeating: set[Advance] = set()
         self.is_paused = False
         self.paused_lanes = 0
         self.failure: str | None = None
@@ -133,6 +139,8 @@ class Outlet:
         for advance in advances:
             lane = advance.lane
             lane.advancing -= 1
+            if self.leases is not None:
+                self._forget(lane, advance.batch.payloads)
             if not lane.live:
                 continue
             length = len(advance.batch)
@@ -161,9 +169,9 @@ class Outlet:
         advance.attempts += 1
         lane = advance.lane
         if not lane.live:
-            lane.advancing -= 1
+            self._end(advance)
         elif kind == "moved":
-            lane.advancing -= 1
+            self._end(advance)
             self.kill(lane)
         elif kind == "fatal" or advance.attempts >= self.limits.advance_attempts:
             lane.advancing -= 1
@@ -171,21 +179,26 @@ class Outlet:
             self._outbox.append(StopGroup(reason))
             self.kill(lane)
         else:
-            self.repeating += 1
+            self.repeating.add(advance)
             self._timers.arm(now + self.limits.advance_retry.after(advance.attempts), None, advance)
         self._next()
 
     def repeat(self, advance: Advance) -> None:
         """The delay of an advance that failed is over."""
         if not advance.lane.live:
-            self.repeating -= 1
-            advance.lane.advancing -= 1
+            self.repeating.discard(advance)
+            self._end(advance)
         elif self.advancing >= self.limits.max_advancing:
             self._waiting.append(advance)
         else:
-            self.repeating -= 1
+            self.repeating.discard(advance)
             self.advancing += 1
             self._outbox.append(advance)
+
+    def _end(self, advance: Advance) -> None:
+        """The broker will not be told: its lane has gone, or goes now."""
+        advance.lane.advancing -= 1
+        self._forget(advance.lane, advance.batch.payloads)
 
     def _next(self) -> None:
         """Lanes and repeated advances that `max_advancing` held back, first come first served."""
@@ -203,7 +216,8 @@ class Outlet:
         """The lane is ours from now on: its epoch. What an earlier assignment left is dropped."""
         old = self.lanes.get(key)
         if old is not None:
-            self._begin_again(old)
+            self._resume(old)
+            self.kill(old)
         return self._open(key, pinned=True).epoch
 
     def revoked(self, keys: Iterable[Hashable]) -> list[tuple[Hashable, AdvanceBatch]]:
@@ -218,6 +232,7 @@ class Outlet:
             lane.advancing = in_flight
             if taken is not None and not taken.failed:
                 self._vacate(lane, len(taken.batch), taken.size)
+                self._forget(lane, taken.batch.payloads)
                 self._tally.settled += len(taken.batch)
                 last.append((key, taken.batch))
             self.kill(lane)
@@ -225,13 +240,42 @@ class Outlet:
 
     def _begin_again(self, lane: Lane) -> None:
         """Drops the lane, which stays ours: what lies behind comes again from the broker, and must not stay paused."""
+        self._resume(lane)
+        if self.leases is not None and (behind := lane.unsettled()):
+            self._outbox.append(GiveBack(behind))
+        self.kill(lane)
+
+    def _resume(self, lane: Lane) -> None:
         if lane.paused:
             self._outbox.append(ResumeLane(lane.key))
-        self.kill(lane)
+
+    def lost(self, keys: Iterable[Hashable]) -> None:
+        """Ordered lanes with a message that the broker may have given to somebody else: they begin again.
+
+        A call that is under way may have settled it, and then the lease ended for that.
+        """
+        for key in keys:
+            lane = self.lanes.get(key)
+            if lane is not None and lane.ordered and not lane.advancing:
+                self._begin_again(lane)
+
+    def drop(self, span: Span) -> None:
+        """An unordered event is not ours any more: it goes to a lane of its own, which is dead."""
+        lane = span.lane
+        if not isinstance(lane, UnorderedLane) or span not in lane.waiting:
+            return
+        lane.waiting.discard(span)
+        self._forget(lane, span.payloads)
+        self._vacate(lane, len(span.payloads), span.size)
+        self._tally.dropped += len(span.payloads)
+        span.lane = UnorderedLane(lane.key, live=False)
+        self.killed.append(span.lane)
 
     def kill(self, lane: Lane) -> None:
         """Nothing that still holds the lane may change anything from now on."""
         lane.live = False
+        if self.leases is not None:
+            self._forget(lane, lane.unsettled())
         if self.lanes.get(lane.key) is lane:
             del self.lanes[lane.key]
         self._tally.dropped += lane.outstanding
@@ -242,7 +286,16 @@ class Outlet:
         lane.head = lane.tail = None
         self.killed.append(lane)
 
+    def _forget(self, lane: Lane, payloads: Sequence[Any]) -> None:
+        """Their leases are none of ours any more."""
+        if self.leases is not None and not lane.internal:
+            self.leases.forget(payloads)
+
     # Limits ----------------------------------------------------------------------------------------------------------
+
+    def hold_at_most(self, events: int) -> None:
+        """Instead of `max_outstanding`, where less can be renewed in time."""
+        self.most = min(max(1, events), self.limits.max_outstanding)
 
     def _vacate(self, lane: Lane, length: int, size: int) -> None:
         lane.outstanding -= length
@@ -270,13 +323,11 @@ class Outlet:
         used = self.outstanding - self.retrying
         if not self.is_paused:
             self.is_paused = (
-                used >= limits.max_outstanding
-                or self.size >= limits.max_outstanding_bytes
-                or self.retrying >= limits.max_retrying
+                used >= self.most or self.size >= limits.max_outstanding_bytes or self.retrying >= limits.max_retrying
             )
         else:
             self.is_paused = (
-                used > limits.max_outstanding // 2
+                used > self.most // 2
                 or self.size > limits.max_outstanding_bytes // 2
                 or self.retrying > limits.max_retrying // 2
             )

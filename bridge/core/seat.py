@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from bridge.core.lane import Lane, Span
-from bridge.core.model import Plan, Rejection
+from bridge.core.model import Lent, Plan, Rejection
 
 
 class Ticket(Struct, eq=False):
@@ -36,6 +36,18 @@ class Ticket(Struct, eq=False):
     @property
     def is_current(self) -> bool:
         return self.live and not self.done and self.span.lane.live
+
+
+def is_short(span: Span) -> bool:
+    """What is left of its lease would not do for a try."""
+    payload = span.payloads[0]
+    return isinstance(payload, Lent) and payload.short
+
+
+def is_lost(span: Span) -> bool:
+    """The broker may have given it to somebody else."""
+    payload = span.payloads[0]
+    return isinstance(payload, Lent) and payload.lost
 
 
 class Held(Struct, eq=False):
@@ -98,8 +110,11 @@ class Seat(Struct, eq=False):
 
     # Tickets ---------------------------------------------------------------------------------------------------------
 
-    def pull(self, limit: int) -> list[Ticket]:
-        """The next batch of tries, in lane order; later events of a lane that waits are set aside."""
+    def pull(self, limit: int, *, scarce: bool = False) -> list[Ticket]:
+        """The next batch of tries, in lane order; later events of a lane that waits are set aside.
+
+        Where leases are `scarce` it ends in front of the first event that is short of its own.
+        """
         batch: list[Ticket] = []
         queue, held, past = self.queue, self.held, self.past
         while queue and len(batch) < limit:
@@ -111,16 +126,19 @@ class Seat(Struct, eq=False):
                 behind.waiting.append(span)
                 self.aside += 1
                 continue
+            if scarce and is_short(span):
+                queue.appendleft(span)
+                break
             batch.append(Ticket(span, past.get(span, UNTRIED).tries + 1 if past else 1))
         self.out = batch
         self.open = len(batch)
         self.idle = not batch
         return batch
 
-    def pull_one(self) -> Span | None:
+    def pull_one(self, *, scarce: bool = False) -> Span | None:
         """The event that is next: taken from the queue, and not handed over yet. What was ready before goes back."""
         self.close()
-        batch = self.pull(1)
+        batch = self.pull(1, scarce=scarce)
         self.out, self.open = [], 0
         return batch[0].span if batch else None
 

@@ -21,7 +21,7 @@ from bridge.core.errors import IllegalStep
 from bridge.core.lane import Lane, Span
 from bridge.core.model import Attempt, Forget, Opened, Record, Reject, Rejection, Run
 from bridge.core.release import Outlet
-from bridge.core.seat import UNTRIED, Binding, Past, Seat, Ticket
+from bridge.core.seat import UNTRIED, Binding, Past, Seat, Ticket, is_lost
 from bridge.core.window import Verdict
 
 MOST_DEATHS: Final = 3
@@ -178,11 +178,27 @@ class Tries:
     # Handing over ----------------------------------------------------------------------------------------------------
 
     def hand_over(self, seat: Seat, limit: int) -> list[Ticket]:
-        return seat.take_ready() if self.is_suspect else seat.pull(limit)
+        return seat.take_ready() if self.is_suspect else seat.pull(limit, scarce=self._is_scarce)
+
+    @property
+    def _is_scarce(self) -> bool:
+        return self._outlet.leases is not None and self._outlet.leases.is_scarce
+
+    def drop_lost(self) -> None:
+        """What is queued and has lost its lease: whoever gets it next has it from the broker."""
+        for seat in self.seats.values():
+            for span in [span for span in seat.queue if is_lost(span)]:
+                self._outlet.drop(span)
+
+    def wake_all(self) -> None:
+        """Whatever waited for its lease to be renewed may be handed over."""
+        for seat in self.seats.values():
+            if seat.queue and not seat.open:
+                self._wake(seat)
 
     def open_one(self, seat: Seat) -> None:
         """Its next try is written; it begins once that is durable."""
-        span = seat.pull_one()
+        span = seat.pull_one(scarce=self._is_scarce)
         if span is not None:
             past = seat.past.setdefault(span, UNTRIED)
             seat.opening = Binding(seat, span, opens=True)

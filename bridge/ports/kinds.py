@@ -65,7 +65,8 @@ class StreamKind(NamedTuple):
     messages (default: the source). `examine` connects and returns what is wrong there; it takes nothing from the
     stream, and bounds itself. `relay`: where dead letters are copied to, None where the options name no place.
     `sender` and `tail` are for people: `tail` shows messages from now on, or `last` earlier ones first, takes
-    nothing from the stream, and runs until it is closed. They raise Refused or Transient.
+    nothing from the stream, and runs until it is closed. They raise Refused or Transient. `bounds`: see there. `notes`
+    says in half sentences what `headrace show` should tell of a stream with these options.
     """
 
     options: type[Struct]
@@ -78,6 +79,7 @@ class StreamKind(NamedTuple):
     sender: Callable[[Any], Sender] | None = None
     tail: Callable[[Any, int], AsyncIterator[Seen]] | None = None
     bounds: Bounds = Bounds()
+    notes: Callable[[Any], Sequence[str]] = lambda _options: ()
 
 
 class TargetKind(NamedTuple):

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from bridge.core.commands import (
     Advance,
     Command,
+    GiveBack,
     Left,
     Limits,
     PauseLane,
@@ -35,6 +36,7 @@ from bridge.decode.decoder import Decoder
 from bridge.ports import (
     Clock,
     Committer,
+    Lends,
     Pauses,
     Producer,
     Receipt,
@@ -47,6 +49,7 @@ from bridge.ports import (
 from bridge.runtime.advancing import Advancing, Said, kind_of
 from bridge.runtime.handing import Handing
 from bridge.runtime.history import History
+from bridge.runtime.renewing import Renewing
 from bridge.runtime.replaying import Replaying
 from bridge.runtime.routing import Routing
 from bridge.runtime.rows import Source
@@ -96,11 +99,21 @@ class GroupShell:
         if self._advancing.is_together:
             limits = msgspec.structs.replace(limits, max_advancing=UNBOUNDED)
         suspects = life.suspicion.is_active
-        self.core = StreamGroup(life.router.size, limits, seats=seats, history=self._history, is_suspect=suspects)
+        lends = life.producer if isinstance(life.producer, Lends) else None
+        self.core = StreamGroup(
+            life.router.size,
+            limits,
+            seats=seats,
+            history=self._history,
+            is_suspect=suspects,
+            lease=lends.lease if lends is not None else None,
+        )
+        self.renewing = Renewing(lends, self.core, life.stream, life.clock, life.roll, self._do) if lends else None
         self.front = Handing(self.core, life.watchers, life.suspicion, life.clock, self._do, self._progressed)
         self.began = self.last_progress = life.clock.monotonic()
         self._has_lanes = False
         self._changed = asyncio.Event()
+        self._giving_back: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -115,6 +128,7 @@ class GroupShell:
             Recall: lambda c: life.watchers.recall(c.seat),
             PauseLane: self._pause,
             ResumeLane: self._resume,
+            GiveBack: self._give_back,
             Left: lambda c: self.front.left(c.seat),
             StopGroup: lambda c: self.fail(GroupFailed(c.reason)),
         }
@@ -126,6 +140,8 @@ class GroupShell:
         if isinstance(self.life.producer, TakesLanes):
             self.life.producer.take_lanes(self)
         self._advancing.start()
+        if self.renewing is not None:
+            self.renewing.start(self.fail)
         poll = asyncio.create_task(self._poll(), name=f"shared-stream-poll[{self.life.stream}]")
         try:
             await asyncio.wait((poll, self._failure), return_when=asyncio.FIRST_COMPLETED)
@@ -144,9 +160,11 @@ class GroupShell:
         batches = self.life.producer.open_batches()
         try:
             async for poll in batches:
-                poll.received = clock.monotonic()
-                self._do(core.admit(poll, await self.routing.routed(poll)))
-                while self._is_full:
+                poll.received = poll.received or clock.monotonic()
+                poll = core.received(poll)
+                if poll.bodies:
+                    self._do(core.admit(poll, await self.routing.routed(poll)))
+                while self._is_full and self.renewing is None:
                     self._changed.clear()
                     await self._changed.wait()
                 await asyncio.sleep(0)  # a producer that never waits must not starve the loop
@@ -158,7 +176,10 @@ class GroupShell:
 
     @property
     def _is_full(self) -> bool:
-        """A stream at its bound is not pulled; one that can't pause a single lane neither while any lane is full."""
+        """A stream at its bound is not pulled; one that can't pause a single lane neither while any lane is full.
+
+        One whose broker lends is told to ask for nothing: what is on its way must be known, to be renewed.
+        """
         return self.core.is_paused or (self._pauses is None and self.core.has_paused_lanes)
 
     def fail(self, error: Exception) -> None:
@@ -168,6 +189,8 @@ class GroupShell:
 
     async def drain(self, deadline: float) -> bool:
         """No more tries; what is resolved, or will be by a commit under way, is advanced. False: out of time."""
+        if self.renewing is not None:
+            self.renewing.ask_nothing()
         self._do(self.core.stop())
         self.front.close()
         try:
@@ -181,16 +204,21 @@ class GroupShell:
         return True
 
     async def close(self, deadline: float) -> None:
-        """Gives back what is not settled and closes the producer; each within its share, errors logged."""
+        """Gives back what is not settled and closes the producer; errors logged. What is given back gets half of it."""
+        ends_at = self.life.clock.monotonic() + deadline
         if self._timer is not None:
             self._timer.cancel()
         self._advancing.cancel()
+        if self.renewing is not None:
+            await self.renewing.stop()
+        for task in self._giving_back:
+            task.cancel()
         producer = self.life.producer
         if isinstance(producer, Releases):
             unsettled = [p for _, payloads in self.core.unsettled() for p in payloads]
             if unsettled:
                 await self._bounded("release", producer.release(unsettled), deadline / 2)
-        await self._bounded("aclose", producer.aclose(), deadline / 2)
+        await self._bounded("aclose", producer.aclose(), max(0.1, ends_at - self.life.clock.monotonic()))
         if not self._failure.cancel() and not self._failure.cancelled():
             self._failure.exception()  # what failed while it ended is of no interest any more
 
@@ -210,6 +238,8 @@ class GroupShell:
         for command in commands:
             perform[type(command)](command)
         self._arm()
+        if self.renewing is not None:
+            self.renewing.mind(is_full=self._is_full)
         self._changed.set()
 
     def _arm(self) -> None:
@@ -296,6 +326,15 @@ class GroupShell:
         if self._pauses is not None:
             self._pauses.resume([command.key])
 
+    def _give_back(self, command: GiveBack) -> None:
+        """At once, and beside everything else: what waits for its lease to run out holds up its lane."""
+        producer = self.life.producer
+        if isinstance(producer, Releases):
+            call = self._bounded("release", producer.release(command.payloads), self.life.advance_timeout)
+            task = asyncio.create_task(call, name=f"release[{self.life.stream}]")
+            self._giving_back.add(task)
+            task.add_done_callback(self._giving_back.discard)
+
     # Ownership: given to the producer as `bridge.ports.Lanes` ---------------------------------------------------------
 
     def assigned(self, lane: Hashable) -> int:
@@ -343,6 +382,8 @@ class GroupShell:
         """Why the group is not healthy: judged by progress, not by whether its tasks exist."""
         if self.routing.trouble:
             return self.routing.trouble
+        if self.renewing is not None and self.renewing.trouble:
+            return self.renewing.trouble
         if self.front.down:
             watcher, reason = next(iter(self.front.down.items()))
             return f"watcher {watcher!r} is down: {reason}"

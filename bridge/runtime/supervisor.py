@@ -51,7 +51,7 @@ BRIEFLY = 0.01
 """Seconds that the replays of one turn wait for schemas, all of them together, and then each that is left. What people
 ask for comes in the same turns, and answers that come later are there in the next."""
 
-COUNTED = ("received", "unmatched", "faults", "settled", "unsettled", "dropped", "stale")
+COUNTED = ("received", "unmatched", "faults", "settled", "unsettled", "dropped", "stale", "joined", "expired")
 """What is counted of a stream, over all its lives: `bridge.core.commands.Tally`."""
 
 
@@ -239,7 +239,7 @@ class StreamSupervisor:
 
     async def stop(self, deadline: float) -> bool:
         """After `run` was cancelled: advances what is resolved, gives the rest back. False: the time was not enough."""
-        ended = await self._end_life(drain=deadline * 0.6, close=deadline * 0.4)
+        ended = await self._end_life(drain=deadline * 0.6, close=deadline * 0.4, within=deadline)
         if self.spec.teacher is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSING):
@@ -247,7 +247,9 @@ class StreamSupervisor:
         self.state = "stopped"
         return ended
 
-    async def _end_life(self, *, drain: float, close: float) -> bool:
+    async def _end_life(self, *, drain: float, close: float, within: float = 0.0) -> bool:
+        """`close` is what closing has in any case; of `within` it may take all that is left."""
+        ends_at = self._services.clock.monotonic() + within
         shell, self.shell = self.shell, None
         if shell is None:
             return True
@@ -262,7 +264,7 @@ class StreamSupervisor:
         with suppress(TimeoutError):
             async with asyncio.timeout(close / 2):
                 await asyncio.gather(*closing)
-        await shell.close(close / 2)
+        await shell.close(max(close / 2, ends_at - self._services.clock.monotonic()))
         return ended
 
     # Intents ----------------------------------------------------------------------------------------------------------
@@ -355,6 +357,7 @@ class StreamSupervisor:
                 "oldest": round(now - oldest, 1) if oldest is not None else None,
                 "retrying": core.retrying,
                 "paused": core.is_paused or core.has_paused_lanes,
+                "holds": core.most_outstanding,
                 "watchers": {s.id: self._watcher(s) for s in core.seats.values()},
             }
         return status

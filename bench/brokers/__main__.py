@@ -1,8 +1,9 @@
-"""`make brokers`: a Kafka to play with, until Ctrl-C.
+"""`make brokers`: a Kafka to play with, until Ctrl-C; or another broker by its name.
 
     python -m bench.brokers [PORT]              starts it: port 9092, or PORT
     python -m bench.brokers send TOPIC TEXT...  writes one record for each text
     python -m bench.brokers read TOPIC COUNT    shows the first COUNT records
+    python -m bench.brokers sqs|pubsub|servicebus ...   the same of another broker
 
 Its data stay in the cache from one start to the next, so that what remembers offsets finds the same cluster again.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-import threading
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
@@ -23,7 +24,7 @@ from bench.brokers import topics
 from bench.brokers.endpoint import Unavailable
 from bench.brokers.jars import cache
 from bench.brokers.kafka import Kafka
-from bench.brokers.processes import free_port, is_free
+from bench.brokers.playing import chosen_port, wait_for_ctrl_c
 from bench.brokers.serving import Broker, serve_kafka
 
 PORT = 9092
@@ -38,8 +39,11 @@ def main(arguments: list[str]) -> int:
     """The exit code."""
     bootstrap = os.environ.get("HEADRACE_KAFKA", f"127.0.0.1:{PORT}")
     match arguments:
+        case ["sqs" | "pubsub" | "servicebus" as other, *rest]:
+            player: Callable[[list[str]], int] = import_module(f"bench.brokers.{other}.play").main
+            return player(rest)
         case []:
-            return play(_port())
+            return play(chosen_port("", PORT, console))
         case [port] if port.isdigit():
             return play(int(port))
         case ["send", topic, *texts] if texts:
@@ -63,19 +67,12 @@ def play(port: int) -> int:
     try:
         asyncio.run(_make_topics(served.broker.bootstrap))
         _show(served.broker)
-        _wait_for_ctrl_c()
+        wait_for_ctrl_c()
         if isinstance(served.broker, Kafka):
             served.broker.stop()  # its data stay, so it may end in peace
     finally:
         served.broker.close()
     return 0
-
-
-def _wait_for_ctrl_c() -> None:
-    told = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
-    told.wait()
 
 
 async def _make_topics(bootstrap: str) -> None:
@@ -99,14 +96,6 @@ def _show(broker: Broker) -> None:
     ):
         console.print(f"  {line}", markup=False, soft_wrap=True)  # to be copied: never broken
     console.print("Ctrl-C ends it; the data stay." if isinstance(broker, Kafka) else "Ctrl-C ends it.")
-
-
-def _port() -> int:
-    if is_free(PORT):
-        return PORT
-    port = free_port()
-    console.print(f"port {PORT} is taken, so this is {port}; `make brokers PORT=...` chooses another")
-    return port
 
 
 def _folder(port: int) -> Path:

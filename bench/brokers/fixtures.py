@@ -33,15 +33,16 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 
 from bench.brokers import topics
-from bench.brokers.endpoint import SOURCES, Source, Unavailable, is_required
+from bench.brokers.choosing import or_skip
+from bench.brokers.endpoint import SOURCES
 from bench.brokers.kafka import Kafka, ThreeKafkas
 from bench.brokers.proxy import Proxy
 from bench.brokers.report import told
@@ -50,9 +51,6 @@ from bench.brokers.serving import Broker, kafka_in_container, serve_kafka
 
 if TYPE_CHECKING:
     from bench.brokers.container import KafkaInContainer
-
-T = TypeVar("T")
-
 
 class NewTopic:
     """Makes topics with random names that tell which test made them."""
@@ -76,7 +74,7 @@ class NewTopic:
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The shared broker of this run."""
     folder = tmp_path_factory.mktemp("kafka")
-    served = _or_skip(request, "kafka", lambda: serve_kafka(folder / "shared"), *SOURCES)
+    served = or_skip(request, "kafka", lambda: serve_kafka(folder / "shared"), *SOURCES)
     told(request.config).serves("kafka", served.broker.endpoint, served.passed_over)
     yield served.broker
     served.broker.close()
@@ -112,9 +110,9 @@ def proxied_kafka(kafka: Broker, request: pytest.FixtureRequest) -> Iterator[Pro
 def secured_kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
     """A second broker of the run, with locks. Local always: users and certificates are made with it."""
     folder = tmp_path_factory.mktemp("secured-kafka")
-    broker = _or_skip(request, "secured_kafka", lambda: SecuredKafka(folder), "local")
+    broker = or_skip(request, "secured_kafka", lambda: SecuredKafka(folder), "local")
     try:
-        _or_skip(request, "secured_kafka", broker.start, "local")
+        or_skip(request, "secured_kafka", broker.start, "local")
         told(request.config).serves("secured_kafka", broker.endpoint)
         yield broker
     finally:
@@ -126,9 +124,9 @@ def secured_kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 def kafka_in_a_container(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaInContainer]:
     """One of the test's own, running, whatever source serves the others."""
     name = "kafka_in_a_container"
-    broker = _or_skip(request, name, lambda: kafka_in_container(tmp_path / "kafka"), "containers")
+    broker = or_skip(request, name, lambda: kafka_in_container(tmp_path / "kafka"), "containers")
     try:
-        _or_skip(request, name, broker.start, "containers")
+        or_skip(request, name, broker.start, "containers")
         told(request.config).serves(name, broker.endpoint)
         yield broker
     finally:
@@ -140,7 +138,7 @@ def own_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kafka]
     """A broker of the test's own, running."""
     broker = Kafka(tmp_path / "own-kafka")
     try:
-        _or_skip(request, "own_kafka", broker.start, "local")
+        or_skip(request, "own_kafka", broker.start, "local")
         told(request.config).serves("own_kafka", broker.endpoint)
         yield broker
     finally:
@@ -153,20 +151,9 @@ def three_kafkas(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Thr
     """A cluster of the test's own, running."""
     brokers = ThreeKafkas(tmp_path / "three-kafkas")
     try:
-        _or_skip(request, "three_kafkas", brokers.start, "local")
+        or_skip(request, "three_kafkas", brokers.start, "local")
         told(request.config).serves("three_kafkas", brokers.brokers[0].endpoint)
         yield brokers
     finally:
         brokers.close()
         shutil.rmtree(tmp_path / "three-kafkas", ignore_errors=True)
-
-
-def _or_skip(request: pytest.FixtureRequest, name: str, make: Callable[[], T], *needs: Source) -> T:
-    """What `make` makes. Where it can't, the test is skipped, or fails if a source that it needs was promised."""
-    try:
-        return make()
-    except Unavailable as error:
-        told(request.config).lacks(name, str(error))
-        if is_required(*needs):
-            raise
-        pytest.skip(str(error))

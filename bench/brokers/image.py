@@ -37,7 +37,7 @@ def kafka_image(client: DockerClient) -> str:
         for name in [given] if given else [names["image"], local]:
             if client.client.images.list(name):
                 return str(name)
-        refusal = _pull(client, given or names["image"])
+        refusal = pull(client, given or names["image"])
         if not refusal:
             return str(given or names["image"])
         if given:
@@ -52,7 +52,7 @@ def _recipe() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
 
 
-def _pull(client: DockerClient, name: str) -> str:
+def pull(client: DockerClient, name: str) -> str:
     """Why it could not be pulled; empty if it could. A pull has no deadline of its own, so a thread does it."""
     said = [f"not within {PULL_WITHIN:.0f} s"]
 

@@ -52,6 +52,7 @@ from bench.brokers.serving import Broker, kafka_in_container, serve_kafka
 if TYPE_CHECKING:
     from bench.brokers.container import KafkaInContainer
 
+
 class NewTopic:
     """Makes topics with random names that tell which test made them."""
 

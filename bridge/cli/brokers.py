@@ -17,7 +17,7 @@ from bridge.config.suggest import did_you_mean, listed
 from bridge.ports import StreamKind
 from bridge.wiring import KINDS
 
-_CLIENTS: Final = ("aiokafka",)
+_CLIENTS: Final = ("aiokafka", "aiobotocore", "azure", "botocore", "google", "grpc")
 
 
 class Named(NamedTuple):

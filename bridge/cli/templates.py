@@ -115,6 +115,17 @@ start: earliest                  # where it begins the first time: earliest, lat
 """,
         feed="headrace send orders --file samples/big_order.json",
     ),
+    "pubsub": Part(
+        """\
+kind: pubsub
+subscription: projects/my-project/subscriptions/orders-headrace
+ack_deadline: 60s                # how long a message is lent; it is renewed until it is settled
+# dead_letter: {topic: orders-dlq}
+# endpoint: 127.0.0.1:8085       # an emulator, without credentials
+# Credentials are Google's default ones; or: credentials_file: service-account.json
+""",
+        feed="headrace send orders --file samples/big_order.json",
+    ),
     "python": Part(
         """\
 kind: python
@@ -123,6 +134,28 @@ kwargs: {path: orders.jsonl}
 """,
         files={"orders_stream.py": _PRODUCER},
         feed="cat samples/big_order.json >> orders.jsonl",
+    ),
+    "servicebus": Part(
+        """\
+kind: servicebus
+namespace: my-namespace.servicebus.windows.net
+queue: orders                    # or topic and subscription
+# sessions: true                 # where the entity requires them: each is kept in order
+# lock_duration: 1m              # as the entity has it
+# Credentials are Azure's default ones; or: connection_string: "${SERVICEBUS}"
+""",
+        feed="headrace send orders --file samples/big_order.json",
+    ),
+    "sqs": Part(
+        """\
+kind: sqs
+queue: https://sqs.eu-central-1.amazonaws.com/123456789012/orders
+visibility_timeout: 60s          # how long a message is lent; it is renewed until it is settled
+# dead_letter: {queue: orders-dlq}
+# endpoint: http://127.0.0.1:4566    # an emulator
+# Credentials come from AWS's own chain: environment, profile, web identity, container, instance.
+""",
+        feed="headrace send orders --file samples/big_order.json",
     ),
 }
 

@@ -29,6 +29,7 @@ class Outlet:
         self.outstanding = self.size = self.retrying = 0
         self.advancing = 0
         self.repeating: set[Advance] = set()
+        self._told: set[Advance] = set()  # of leased lanes, until the broker has answered for good
         self.is_paused = False
         self.paused_lanes = 0
         self.failure: str | None = None
@@ -130,6 +131,8 @@ class Outlet:
     def _send(self, advance: Advance) -> None:
         advance.lane.advancing += 1
         self.advancing += 1
+        if self.leases is not None:
+            self._told.add(advance)
         self._outbox.append(advance)
 
     def advanced(self, advances: Sequence[Advance], unsettled: int) -> None:
@@ -140,7 +143,7 @@ class Outlet:
             lane = advance.lane
             lane.advancing -= 1
             if self.leases is not None:
-                self._forget(lane, advance.batch.payloads)
+                self._let_go(advance)
             if not lane.live:
                 continue
             length = len(advance.batch)
@@ -198,7 +201,7 @@ class Outlet:
     def _end(self, advance: Advance) -> None:
         """The broker will not be told: its lane has gone, or goes now."""
         advance.lane.advancing -= 1
-        self._forget(advance.lane, advance.batch.payloads)
+        self._let_go(advance)
 
     def _next(self) -> None:
         """Lanes and repeated advances that `max_advancing` held back, first come first served."""
@@ -276,6 +279,8 @@ class Outlet:
         lane.live = False
         if self.leases is not None:
             self._forget(lane, lane.unsettled())
+            for advance in [told for told in self._told if told.lane is lane]:
+                self._let_go(advance)
         if self.lanes.get(lane.key) is lane:
             del self.lanes[lane.key]
         self._tally.dropped += lane.outstanding
@@ -285,6 +290,12 @@ class Outlet:
             self.paused_lanes -= 1
         lane.head = lane.tail = None
         self.killed.append(lane)
+
+    def _let_go(self, advance: Advance) -> None:
+        """Told, or told in vain: what comes of it again is a message of its own."""
+        if self.leases is not None and advance in self._told:
+            self._told.discard(advance)
+            self._forget(advance.lane, advance.batch.payloads)
 
     def _forget(self, lane: Lane, payloads: Sequence[Any]) -> None:
         """Their leases are none of ours any more."""

@@ -20,7 +20,10 @@ KINDS: Final[Mapping[str, Callable[[], StreamKind]]] = MappingProxyType(
     {
         "directory": partial(_kind, "connectors.directory"),
         "kafka": partial(_kind, "connectors.kafka"),
+        "pubsub": partial(_kind, "connectors.pubsub"),
         "python": partial(_kind, "connectors.python"),
+        "servicebus": partial(_kind, "connectors.servicebus"),
+        "sqs": partial(_kind, "connectors.sqs"),
     }
 )
 """What may stand behind `kind:` of a stream, and how to get it; the call imports it."""

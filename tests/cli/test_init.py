@@ -101,8 +101,14 @@ def test_a_file_is_no_folder(headrace: Any) -> None:
             ("--stream", "directry"),
             "--stream directry: there is no kind 'directry' of streams; did you mean `directory`?",
         ),
-        (("--stream", "x"), "--stream x: there is no kind 'x' of streams; the kinds are directory, kafka, python"),
-        (("--stream", "sqs"), "--stream sqs: this kind is known, but not available in this version"),
+        (
+            ("--stream", "x"),
+            (
+                "--stream x: there is no kind 'x' of streams; the kinds are directory, kafka, pubsub, python, "
+                "servicebus, sqs"
+            ),
+        ),
+        (("--stream", "http"), "--stream http: this kind is known, but not available in this version"),
         (("--target", "comand"), "did you mean `command`?"),
         (("--target", "airflow"), "--target airflow: this kind is known, but not available in this version"),
     ],

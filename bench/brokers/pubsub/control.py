@@ -129,7 +129,7 @@ def _done(fake: Fake, what: str, words: dict[str, Any]) -> Any:
         case "fail_calls":
             faults.calls[words["method"]] = Fault(words["status"], words["times"])
         case "end_streams":
-            fake.ends |= dict.fromkeys(fake.streams, words["status"])
+            fake.ends |= {stream: str(words["status"]) for stream in fake.streams}
         case "silent":
             faults.speaks.clear()
         case "speak":

@@ -228,6 +228,7 @@ class Fake:
         said: list[Any] = []
         self.streams[mine] = asyncio.Event()
         reading = asyncio.create_task(self._read(requests, subscription, said))
+        reading.add_done_callback(lambda _: self._half_closed(mine))
         try:
             async for response in self._responses(mine, first, subscription, taker, said, context):
                 yield response
@@ -262,6 +263,12 @@ class Fake:
                 await self._wait(subscription, now + 1.0)
         await context.abort(grpc.StatusCode.NOT_FOUND, f"Resource not found (resource={first.subscription}).")
 
+    def _half_closed(self, mine: int) -> None:
+        """The client says nothing more: neither do we."""
+        if mine in self.streams:
+            self.ends[mine] = "OK"
+            self.kick()
+
     async def _read(self, requests: Any, subscription: Subscription, said: list[Any]) -> None:
         async for request in requests:
             await self.faults.speaks.wait()
@@ -295,6 +302,11 @@ def _passes(written: str, message: Any) -> bool:
     return not written or found is None or message.attributes.get(found[1]) == found[2]
 
 
+def _written(answer: Any) -> bytes:
+    written: bytes = answer.SerializeToString()
+    return written
+
+
 def handlers(fake: Fake) -> tuple[Any, ...]:
     """For a server of grpc.aio."""
 
@@ -303,9 +315,7 @@ def handlers(fake: Fake) -> tuple[Any, ...]:
             await fake.faults.before(name, context)
             return await call(asked, context)
 
-        return name, grpc.unary_unary_rpc_method_handler(
-            counted, request.FromString, lambda answer: answer.SerializeToString()
-        )
+        return name, grpc.unary_unary_rpc_method_handler(counted, request.FromString, _written)
 
     publisher = dict([
         unary("CreateTopic", raw(types.Topic), fake.create_topic),
@@ -324,7 +334,7 @@ def handlers(fake: Fake) -> tuple[Any, ...]:
     subscriber["StreamingPull"] = grpc.stream_stream_rpc_method_handler(
         fake.streaming_pull,
         raw(types.StreamingPullRequest).FromString,
-        lambda answer: answer.SerializeToString(),
+        _written,
     )
     return (
         grpc.method_handlers_generic_handler("google.pubsub.v1.Publisher", publisher),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from typing import Any
 from uuid import uuid4
 
 from bridge.core.model import AdvanceBatch, AdvanceItem, AdvanceOutcome, Poll, outcome_of
-from bridge.ports import AdvancesLanes, Pauses, Producer, Releases, TakesLanes
+from bridge.ports import AdvancesLanes, Lends, Pauses, Producer, Releases, TakesLanes
 from bridge.ports.streams import KeepsPlaces, Ledger
 from tests.contract.connectors.promises import PATIENCE, Event
+
+MOST = 2000
+"""Messages that a producer whose broker lends is asked for."""
 
 
 class Store:
@@ -32,8 +35,10 @@ class Life:
     As `bridge.ports.Lanes` it gives out epochs; `stale` counts deliveries of an older one, which are dropped.
     """
 
-    def __init__(self, producer: Producer, store: Store) -> None:
+    def __init__(self, producer: Producer, store: Store, expire: Callable[[], Awaitable[None]] | None = None) -> None:
+        """`expire` is called at its end: what it held and did not settle is lent to nobody from then on."""
         self.producer = producer
+        self._expire = expire
         self.epochs: dict[Hashable, int] = {}
         self.stale = 0
         self.is_closed = False
@@ -46,6 +51,7 @@ class Life:
             producer.take_lanes(self)
         if isinstance(producer, KeepsPlaces):
             producer.take_ledger(store.ledger)
+        self.ask(MOST)
 
     def assigned(self, lane: Hashable) -> int:
         self._given += 1
@@ -112,6 +118,26 @@ class Life:
         done, _ = await asyncio.wait({self._next}, timeout=seconds)
         return not done
 
+    # Leases
+
+    def ask(self, most: int) -> None:
+        """Where messages are lent: so many at once, and no more."""
+        if isinstance(self.producer, Lends):
+            self.producer.ask(most)
+
+    async def renew(self, events: Sequence[Event]) -> list[Any]:
+        """The payloads whose lease is lost."""
+        assert isinstance(self.producer, Lends)
+        async with asyncio.timeout(PATIENCE):
+            return list(await self.producer.renew([event.payload for event in events]))
+
+    async def unsettled(self, events: Sequence[Event], outcome: AdvanceOutcome | None = None) -> list[Any]:
+        """Advances events of UNORDERED, or of one lane, and returns the payloads that were left unsettled."""
+        said = outcome or outcome_of(1, 0, 0)
+        async with asyncio.timeout(PATIENCE):
+            payloads = [event.payload for event in events]
+            return list(await self.producer.advance(AdvanceBatch([(said, payloads)], len(payloads))) or ())
+
     # Settling
 
     async def settle(self, events: Sequence[Event], outcome: AdvanceOutcome | None = None) -> None:
@@ -160,3 +186,5 @@ class Life:
             await self.producer.aclose()
         if isinstance(self.producer, KeepsPlaces):
             self._store.places.update(self.producer.places())
+        if self._expire is not None:
+            await self._expire()

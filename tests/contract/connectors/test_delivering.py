@@ -84,9 +84,10 @@ async def test_a_poll_is_not_without_bounds(broker: Broker, live: Begin) -> None
         await broker.send(sent[lane :: broker.features.lanes], lane)
     life, left = live(), set(sent)
     while left:
-        found = bodies(await life.poll())
-        assert len(found) <= 500
-        left -= set(found)
+        events = await life.poll()
+        assert len(events) <= 500
+        left -= set(bodies(events))
+        await life.settle(events)
 
 
 # Bodies ---------------------------------------------------------------------------------------------------------------
@@ -94,7 +95,8 @@ async def test_a_poll_is_not_without_bounds(broker: Broker, live: Begin) -> None
 
 async def test_bodies_are_the_bytes_that_were_sent(broker: Broker, live: Begin) -> None:
     keeps = broker.features.keeps
-    sent = [keeps, b"\xff\xfe" * 100, "größe: 5 €".encode(), b"null", b" x ", keeps[::-1]]
+    tried = [keeps, b"\xff\xfe" * 100, "größe: 5 €".encode(), b"null", b" x ", keeps[::-1]]
+    sent = [body for body in tried if set(body) <= set(keeps)]
     await broker.send(sent)
     found = await live().until(*sent)
     assert like(broker, bodies(found), sent)

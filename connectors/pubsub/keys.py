@@ -34,7 +34,7 @@ _BELIEVED: Final = 2
 """How often a message is dropped that comes in place of the awaited one when that is due. Then the other is gone, since
 the service sends in order; and each delivery counts where there is a dead-letter policy."""
 _UNDER_WAY: Final = 6.0
-"""Seconds that it may take until the service hears that a message is put off, and by which that one comes back later."""
+"""Seconds until the service has surely heard that a message is put off: by so much it comes back later."""
 _BEHIND: Final = 2.0
 """Seconds, rounding included, that what lies behind a message which failed comes back after it."""
 _KEPT: Final = 600.0

@@ -81,7 +81,7 @@ def message_for(message: Outgoing, options: ServiceBusOptions) -> ServiceBusMess
         raise Refused(f"the stream has no sessions (`sessions: true`), so {message.lane!r} can't be its lane")
     if message.key is not None:
         raise Refused("messages of Service Bus have no key: send it as a header")
-    properties: dict[str | bytes, Any] = {name: _header(value) for name, value in message.headers}
+    properties: dict[str | bytes, Any] = {name: _header(name, value) for name, value in message.headers}
     return ServiceBusMessage(
         message.body,
         session_id=message.lane or None,
@@ -90,14 +90,14 @@ def message_for(message: Outgoing, options: ServiceBusOptions) -> ServiceBusMess
     )
 
 
-def _header(value: bytes | None) -> str | bytes | None:
-    """A text where it is one."""
+def _header(name: str, value: bytes | None) -> str | None:
+    """Raises Refused for what is no text: the client sends none that is not."""
     if value is None:
         return None
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return value
+        raise Refused(f"the header {name!r} is no UTF-8, and the client can send nothing else there") from None
 
 
 async def tail(options: ServiceBusOptions, last: int) -> AsyncIterator[Seen]:

@@ -39,11 +39,11 @@ async def test_what_is_sent_has_its_headers_and_an_id(servicebus: ServiceBus, en
     queue = entity.queue()
     options = options_of(servicebus, queue)
     sending = sender(options)
-    (position,) = await sending.send([Outgoing(b'{"id":1}', headers=(("kind", b"order"), ("bin", b"\xff")))])
+    (position,) = await sending.send([Outgoing(b'{"id":1}', headers=(("kind", b"order"), ("größe", "5 €".encode())))])
     await sending.aclose()
     (found,) = await seen(options, 5, 1)
     assert found.body == b'{"id":1}'
-    assert found.meta.headers == (("kind", b"order"), ("bin", b"\xff"))
+    assert found.meta.headers == (("kind", b"order"), ("größe", "5 €".encode()))
     assert found.meta.message_id == position
     (received,) = await entities.read(servicebus.connection_string, queue, 1)
     assert (received.delivery_count or 0) == 0
@@ -73,6 +73,7 @@ def test_what_service_bus_has_no_place_for_is_refused() -> None:
         (Outgoing(b"x", lane="a"), queue, "no sessions"),
         (Outgoing(b"x", key=b"k"), queue, "no key"),
         (Outgoing(b"x"), letters, "nobody can send"),
+        (Outgoing(b"x", headers=(("h", b"\xff"),)), queue, "'h' is no UTF-8"),
     ):
         with pytest.raises(Refused, match=why):
             message_for(message, options)

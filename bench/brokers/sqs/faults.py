@@ -151,7 +151,9 @@ class Faults:
 
     async def _open(self) -> None:
         self._session = ClientSession(
-            connector=TCPConnector(limit=0), timeout=ClientTimeout(total=CALL_WITHIN), auto_decompress=True
+            connector=TCPConnector(limit=0, force_close=True),
+            timeout=ClientTimeout(total=CALL_WITHIN),
+            auto_decompress=True,
         )
         self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.5)
         await self._runner.setup()

@@ -94,6 +94,24 @@ async def counts(url: str, queue: str) -> tuple[int, int]:
     return visible, int(found["ApproximateNumberOfMessagesNotVisible"])
 
 
+async def look(url: str, queue: str) -> list[str]:
+    """The bodies of all that is visible. It is received for that, and visible again at once, which is a delivery."""
+    found: list[dict[str, Any]] = []
+    async with client(url) as sqs:
+        while True:
+            got = await sqs.receive_message(
+                QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=0, VisibilityTimeout=60
+            )
+            if not got.get("Messages"):
+                break
+            found += got["Messages"]
+        for message in found:
+            await sqs.change_message_visibility(
+                QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+            )
+    return [str(message["Body"]) for message in found]
+
+
 async def take(url: str, queue: str, most: int, wait: int = 1) -> list[dict[str, Any]]:
     """Receives and deletes up to `most` messages, until a receive brings none; each as boto has it."""
     taken: list[dict[str, Any]] = []

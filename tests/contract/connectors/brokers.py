@@ -146,6 +146,7 @@ class Kafka(Unleased):
         lanes=4,
         pauses=True,
         takes_lanes=True,
+        rebalances=True,
         keys=True,
         headers=True,
         timestamps=True,

@@ -51,14 +51,11 @@ async def _sqs(request: pytest.FixtureRequest, kind: type[Sqs]) -> Broker:
     return kind(request.getfixturevalue("sqs").url, queue, request.getfixturevalue("sqs_faults"))
 
 
-async def _servicebus(request: pytest.FixtureRequest, kind: type[ServiceBusQueue], *, topic: bool = False) -> Broker:
+async def _servicebus(request: pytest.FixtureRequest, kind: type[ServiceBusQueue]) -> Broker:
     control = request.getfixturevalue("servicebus_control")
     address = request.getfixturevalue("servicebus").connection_string
-    entity = request.getfixturevalue("entity")
-    if topic:
-        made = entity.subscription(lock=LOCK, max_delivery=100)
-        return kind(address, made.path, control, target=made.topic)
-    return kind(address, entity.queue(sessions=kind.sessions, lock=LOCK, max_delivery=100), control)
+    path = request.getfixturevalue("entity").queue(sessions=kind.sessions, lock=LOCK, max_delivery=100)
+    return kind(address, path, control)
 
 
 async def _memory(_request: pytest.FixtureRequest) -> Broker:
@@ -82,7 +79,6 @@ BROKERS: Final[Mapping[str, Callable[[pytest.FixtureRequest], Any]]] = {
     "pubsub, ordered": partial(_pubsub, kind=PubSubOrdered, ordered=True),
     "pubsub, exactly once": partial(_pubsub, kind=PubSubExactlyOnce, exactly_once=True),
     "servicebus": partial(_servicebus, kind=ServiceBusQueue),
-    "servicebus, topic": partial(_servicebus, kind=ServiceBusQueue, topic=True),
     "servicebus, sessions": partial(_servicebus, kind=ServiceBusSessions),
     "sqs": partial(_sqs, kind=Sqs),
     "sqs, fifo": partial(_sqs, kind=SqsFifo),

@@ -25,6 +25,7 @@ class Features(Struct, frozen=True, kw_only=True):
     lanes: how many a test may send to, each held up by none of the others   appends: what is sent later joins its lane
     redelivers: what a watcher failed comes again to the same producer       counts_deliveries: `Meta` has the number
     closes_again: a second `aclose` is harmless                              leases: what is held too long comes again
+    rebalances: lanes that one reader holds are given to another that comes
     blocks: of a lane nothing more comes before what came is settled, so sentences that read on are not asked of it
     keeps: bytes that a body may have; `largest` many of them                has_empty: bodies of no byte are events
     """
@@ -35,6 +36,7 @@ class Features(Struct, frozen=True, kw_only=True):
     appends: bool = True
     pauses: bool = False
     takes_lanes: bool = False
+    rebalances: bool = False
     releases: bool = False
     redelivers: bool = True
     counts_deliveries: bool = False

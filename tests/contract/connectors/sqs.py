@@ -55,14 +55,26 @@ class Sqs:
         return KIND.build(options)
 
     async def settled(self) -> list[bytes]:
-        """What is left is taken, and what is not there is settled."""
+        """What is left can be looked at only by receiving it; what is not there is settled."""
         await self.expire()
         settled = list(self._sent)
-        left = await queues.take(self._url, self._queue, len(settled) + 1)
-        for message in left:
-            settled.remove(message["Body"].encode())
-        self._sent = list(settled)
+        for body in await self._left():
+            settled.remove(body)
         return settled
+
+    async def _left(self) -> list[bytes]:
+        """Received, and given back."""
+        left: dict[str, dict[str, str]] = {}
+        async with queues.client(self._url) as sqs:
+            while found := (await sqs.receive_message(
+                QueueUrl=self._queue, MaxNumberOfMessages=10, WaitTimeSeconds=1, VisibilityTimeout=60
+            )).get("Messages"):  # fmt: skip
+                left |= {message["MessageId"]: message for message in found}
+            for message in left.values():
+                await sqs.change_message_visibility(
+                    QueueUrl=self._queue, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
+                )
+        return [message["Body"].encode() for message in left.values()]
 
     async def expire(self) -> None:
         self._faults.expire()
@@ -84,3 +96,10 @@ class SqsFifo(Sqs):
         keeps=_TEXT,
         largest=_LARGEST,
     )
+
+    async def _left(self) -> list[bytes]:
+        """Taken for good: fauxqs shows the next of a group only when the one before it is gone."""
+        left = [message["Body"].encode() for message in await queues.take(self._url, self._queue, len(self._sent) + 1)]
+        for body in left:
+            self._sent.remove(body)
+        return left

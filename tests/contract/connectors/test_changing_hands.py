@@ -64,7 +64,7 @@ def by_lane(events: list[Event]) -> dict[Any, list[Event]]:
 async def test_what_is_resolved_when_a_lane_goes_is_settled_and_the_rest_comes_to_who_has_it_then(
     broker: Broker, live: Begin
 ) -> None:
-    needs(broker.features.takes_lanes, "its lanes never change hands")
+    needs(broker.features.rebalances, "a lane that somebody holds never changes hands")
     sent = await filled(broker)
     one = live()
     lanes = by_lane(await one.until(*sent))
@@ -85,7 +85,7 @@ async def test_what_is_resolved_when_a_lane_goes_is_settled_and_the_rest_comes_t
 async def test_an_advance_for_a_lane_that_is_gone_settles_nothing_and_sets_nothing_back(
     broker: Broker, live: Begin
 ) -> None:
-    needs(broker.features.takes_lanes, "its lanes never change hands")
+    needs(broker.features.rebalances, "a lane that somebody holds never changes hands")
     sent = await filled(broker)
     one = live()
     lanes = by_lane(await one.until(*sent))
@@ -105,7 +105,7 @@ async def test_an_advance_for_a_lane_that_is_gone_settles_nothing_and_sets_nothi
 
 
 async def test_who_stays_gets_what_another_has_left_unsettled(broker: Broker, live: Begin) -> None:
-    needs(broker.features.takes_lanes, "its lanes never change hands")
+    needs(broker.features.rebalances, "a lane that somebody holds never changes hands")
     sent = await filled(broker)
     one = live()
     await one.until(*sent)

@@ -29,7 +29,7 @@ PATIENCE: Final = 30.0
 PAUSED_REST: Final = 10.0
 """Seconds for which the first message of a paused key is put off; doubled each time that it comes again."""
 _REST_MOST: Final = 600.0  # the longest deadline that Pub/Sub takes
-_PASSED_OVER_REST: Final = 10.0
+_PASSED_OVER_REST: Final = 5.0
 _BELIEVED: Final = 2
 """How often a message is dropped that comes in place of the awaited one when that is due. Then the other is gone, since
 the service sends in order; and each delivery counts where there is a dead-letter policy."""
@@ -111,7 +111,7 @@ class Keys:
         if lane.due > now:
             return _rest(lane, given.handle, lane.due - now + _BEHIND - 1, now)
         if lane.sure > now:
-            return _rest(lane, given.handle, _BEHIND, now)
+            return _rest(lane, given.handle, lane.sure - now, now)
         times = _dropped(lane, given.id)
         if times >= _BELIEVED:
             _await_nothing(lane, now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
 
 from aiobotocore.config import AioConfig
@@ -26,7 +26,7 @@ Answer = Mapping[str, Any]
 QUICK: Final = 10.0
 """Seconds that any call but a long poll may take."""
 _CONNECTED_WITHIN: Final = 5.0
-_MARGIN: Final = 15.0
+_MARGIN: Final = 8.0
 """Seconds that a long poll may take beyond what it waits, before its connection is given up."""
 _CLOSED_WITHIN: Final = 2.0
 
@@ -104,8 +104,9 @@ class Client:
         """Bounded, and harmless when repeated."""
         self._client = None
         stack, self._stack = self._stack, AsyncExitStack()
-        async with asyncio.timeout(_CLOSED_WITHIN):
-            await stack.aclose()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSED_WITHIN):
+                await stack.aclose()
 
 
 async def url_of(client: Client, queue: Queue) -> str:

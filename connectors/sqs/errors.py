@@ -6,8 +6,7 @@ SQS has two names for most of its errors: that of the JSON protocol (`QueueDoesN
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -104,17 +103,6 @@ def _of_service(error: ClientError, said: str) -> HeadraceError:
     if code in _PASSES or status >= 500 or status in (0, 408, 429):
         return Transient(said)
     return Refused(said)
-
-
-@contextmanager
-def translating(doing: str) -> Iterator[None]:
-    """Whatever the client raises within leaves as an error of ours. Cancellation passes."""
-    try:
-        yield
-    except HeadraceError:
-        raise
-    except Exception as error:
-        raise translated(error, doing) from error
 
 
 def told(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from connectors import KINDS
 
 
 def test_the_kinds_that_exist():
-    assert sorted(KINDS) == ["directory", "kafka", "python"]
+    assert sorted(KINDS) == ["directory", "kafka", "pubsub", "python", "servicebus", "sqs"]
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))

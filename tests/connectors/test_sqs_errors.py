@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from botocore import exceptions as client
 from botocore.exceptions import ClientError
 
-from bridge.core.errors import HeadraceError, Refused, Transient
+from bridge.core.errors import Refused, Transient
 from connectors.sqs.errors import (
     CredentialsRefused,
     QueueMissing,
     TooLong,
     Verdict,
     translated,
-    translating,
     verdict_of,
 )
 
@@ -72,15 +69,6 @@ def test_too_many_messages_in_flight_is_told_with_the_limits() -> None:
 
 def test_a_batch_that_is_too_long_is_told_apart() -> None:
     assert type(translated(said("AWS.SimpleQueueService.BatchRequestTooLong"), "sending")) is TooLong
-
-
-def test_the_cause_is_kept_and_cancellation_passes() -> None:
-    cause = said("AccessDenied", 403)
-    with pytest.raises(HeadraceError) as caught, translating("reading"):
-        raise cause
-    assert caught.value.__cause__ is cause
-    with pytest.raises(asyncio.CancelledError), translating("reading"):
-        raise asyncio.CancelledError
 
 
 # Entries of a batch --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.core.model import UNORDERED, Slice
+from bridge.decode.decoder import decoder_of
+from bridge.decode.options import Decoding
 from connectors.sqs.messages import body_of, message_of, meta_of, poll_of, text_of
 
 
@@ -89,3 +92,23 @@ def test_what_sqs_does_not_take_as_text_is_none(body: bytes) -> None:
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs", "Cn", "Co"]), min_size=1))
 def test_any_text_goes_as_it_is(text: str) -> None:
     assert text_of(text.encode()) == text
+
+
+# What S3 sends when somebody sets up notifications (B28) -------------------------------------------------------------
+
+TEST_EVENT = '{"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "b", "RequestId": "r", "HostId": "h"}'
+CREATED = '{"Records": [{"eventSource": "aws:s3", "s3": {"object": {"key": "k"}}}]}'
+
+
+def in_sns(message: str) -> str:
+    envelope = {"Type": "Notification", "TopicArn": "arn:aws:sns:eu-west-1:1:t", "MessageId": "m", "Message": message}
+    return json.dumps(envelope)
+
+
+def test_test_events_of_s3_are_ignored_raw_and_in_sns_and_their_neighbours_are_not() -> None:
+    decoder = decoder_of(Decoding(unwrap=("sns", "s3")), max_body=100_000, read=lambda path: b"")
+    assert decoder is not None
+    came = [received(str(n), body) for n, body in enumerate([TEST_EVENT, CREATED, in_sns(TEST_EVENT), '{"a": 1}'])]
+    decoded = [decoder.events(body) for body in poll_of(came, 0.0, is_fifo=False).bodies]
+    assert [bool(each.ignored) for each in decoded] == [True, False, True, False]
+    assert [len(each.events) for each in decoded] == [0, 1, 0, 1]

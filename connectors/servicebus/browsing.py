@@ -14,7 +14,7 @@ from azure.servicebus._pyamqp._decode import decode_payload
 from azure.servicebus.aio import _session_browser_async as browsing
 
 from connectors.servicebus.client import Account
-from connectors.servicebus.closing import closed_within
+from connectors.servicebus.closing import closed_within, watched
 from connectors.servicebus.errors import translating
 from connectors.servicebus.naming import entity_of
 from connectors.servicebus.options import ServiceBusOptions
@@ -41,6 +41,7 @@ class Browser:
             retry_total=0,
             try_timeout=options.open_timeout,
         )
+        self._handlers = watched(self._handler)
 
     async def peek(self, first: int, most: int) -> Sequence[Any]:
         """Up to `most` messages whose sequence numbers begin at `first`, as the client decodes them, in their order."""
@@ -56,7 +57,7 @@ class Browser:
         return messages
 
     async def aclose(self) -> None:
-        await closed_within(_CLOSED_WITHIN, self._handler)
+        await closed_within(_CLOSED_WITHIN, self._handler, self._handlers)
 
 
 def _long(number: int) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Final
 
 from bridge.core.units import format_duration
@@ -19,7 +20,7 @@ _SHORTEST_LOCK: Final = 5.0
 
 def problems_of(options: ServiceBusOptions) -> Sequence[str]:
     """Start-up problems, as sentences. None of them quotes a connection string."""
-    return [*_entity(options), *_credentials(options), *_times(options), *_numbers(options)]
+    return [*_entity(options), *_credentials(options), *_times(options), *_numbers(options), *_packages(options)]
 
 
 def _entity(options: ServiceBusOptions) -> Iterator[str]:
@@ -80,3 +81,21 @@ def _numbers(options: ServiceBusOptions) -> Iterator[str]:
         yield "`receivers` is for entities without sessions: with `sessions: true` say `max_sessions`"
     if options.sessions and options.subqueue is not None:
         yield "dead letters have no sessions, whatever the entity has: leave out `sessions`"
+
+
+def _packages(options: ServiceBusOptions) -> Iterator[str]:
+    needed = {"azure.servicebus": "azure-servicebus"}
+    if options.namespace is not None:
+        needed |= {"azure.identity": "azure-identity", "aiohttp": "aiohttp"}
+    if options.transport == "websockets":
+        needed["aiohttp"] = "aiohttp"
+    for module, package in needed.items():
+        if not _is_installed(module):
+            yield f"the package {package!r} is missing: pip install {package}"
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

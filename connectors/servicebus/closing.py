@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 
@@ -41,6 +42,9 @@ def cut_off(receiver: Any, transport: Any) -> None:
     if writer is not None:
         writer.transport.abort()
         transport.writer = transport.reader = None
+    response = getattr(getattr(transport, "sock", None), "_response", None)
+    if response is not None:
+        response.close()
     session = getattr(transport, "session", None)  # of AMQP over websockets: an aiohttp session
     connector = getattr(session, "connector", None)
     if session is not None and connector is not None:
@@ -48,13 +52,30 @@ def cut_off(receiver: Any, transport: Any) -> None:
         session.detach()
 
 
-async def closed_within(seconds: float, client: Any) -> None:
-    """A sender or a receiver that was used as it is."""
-    transport = transport_of(getattr(client, "_handler", None))
+def watched(client: Any, prepare: Callable[[Any], None] | None = None) -> list[Any]:
+    """All that a sender or receiver connects with from now on: it forgets one whose connection is only half open, and
+    then nobody closes that. `prepare` gets each before it is opened.
+    """
+    create, handlers = client._create_handler, list[Any]()
+
+    def made(auth: Any) -> None:
+        create(auth)
+        handlers.append(client._handler)
+        if prepare is not None:
+            prepare(client._handler)
+
+    client._create_handler = made
+    return handlers
+
+
+async def closed_within(seconds: float, client: Any, handlers: Sequence[Any]) -> None:
+    """A sender or a receiver that was used as it is, and what it connected with."""
+    transports = [transport_of(handler) for handler in handlers]
     try:
         async with asyncio.timeout(seconds):
             await client.close()
     except Exception:  # noqa: S110  # what could not be closed in order is cut off
         pass
     finally:
-        cut_off(client, transport)
+        for transport in transports:
+            cut_off(client, transport)

@@ -32,7 +32,7 @@ from azure.servicebus.aio import ServiceBusReceiver
 
 from bridge.core.errors import Transient
 from connectors.servicebus.answers import Answers, Awaited
-from connectors.servicebus.closing import cut_off, gone, said_goodbye, transport_of
+from connectors.servicebus.closing import cut_off, gone, said_goodbye, transport_of, watched
 from connectors.servicebus.errors import Silent
 from connectors.servicebus.messages import Delivery
 from connectors.servicebus.requests import Requests
@@ -54,6 +54,7 @@ _FOLLOWED_FOR: Final = 0.2
 _WRITTEN_WITHIN: Final = 10.0
 _CLOSED_WITHIN: Final = 2.0
 _DRAINED_WITHIN: Final = 0.5
+_QUIET_FOR: Final = 0.15
 
 
 class Link:
@@ -275,7 +276,9 @@ class Link:
     # Ending ----------------------------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """No more comes after it, as far as the broker answers: what was on its way has arrived."""
+        """Takes all credit back; what was on its way has arrived then. The broker may answer that nothing more comes,
+        and need not where there was nothing to take back: a moment of quiet says the same.
+        """
         self._wanted = 0
         is_quiet = self._link.current_link_credit <= 0 and time.monotonic() - self._taken_back > _DRAINED_WITHIN
         if is_quiet or not self.is_open:
@@ -284,7 +287,10 @@ class Link:
         deadline = time.monotonic() + _DRAINED_WITHIN
         await self._link.flow(link_credit=0, drain=True)
         while self.is_open and not self._is_drained and time.monotonic() < deadline:
-            await self._follow(deadline - time.monotonic())
+            heard = self.heard
+            await self._follow(_QUIET_FOR)
+            if self.heard == heard:
+                return
 
     async def close(self) -> None:
         """Ends it, whatever state it is in. Bounded, and never raises; cancelled it cuts the connection off."""
@@ -304,15 +310,7 @@ async def opened(receiver: ServiceBusReceiver, taker: Taker, within: float) -> L
     In a task of its own: the client swallows a cancellation now and then (`wait_for` of Python 3.11 does).
     """
     client: Any = receiver
-    create, handlers = client._create_handler, list[Any]()
-
-    def made(auth: Any) -> None:
-        create(auth)
-        client._handler._keep_alive_interval = None  # or a task of the client's would read as well
-        client._handler._idle_timeout = _IDLE_TIMEOUT
-        handlers.append(client._handler)
-
-    client._create_handler = made
+    handlers = watched(client, _prepare)
     opening = asyncio.create_task(client._open_with_retry(), name="servicebus-open")
     try:
         await asyncio.wait({opening}, timeout=within)
@@ -320,8 +318,13 @@ async def opened(receiver: ServiceBusReceiver, taker: Taker, within: float) -> L
             raise TimeoutError(f"no link was open within {within:g} s")
         opening.result()
     except BaseException:
-        for handler in handlers:  # the client forgets one whose connection was only half open
+        for handler in handlers:
             cut_off(client, transport_of(handler))
         await gone(opening)
         raise
     return Link(receiver, taker)
+
+
+def _prepare(handler: Any) -> None:
+    handler._keep_alive_interval = None  # or a task of the client's would read as well
+    handler._idle_timeout = _IDLE_TIMEOUT

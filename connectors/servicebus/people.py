@@ -20,7 +20,7 @@ from bridge.ports import Outgoing, Seen
 from connectors.servicebus.bodies import body_of
 from connectors.servicebus.browsing import Browser
 from connectors.servicebus.client import Account
-from connectors.servicebus.closing import closed_within
+from connectors.servicebus.closing import closed_within, watched
 from connectors.servicebus.errors import translated
 from connectors.servicebus.messages import seen_of, sequence_of
 from connectors.servicebus.options import ServiceBusOptions
@@ -38,6 +38,7 @@ class EntitySender:
         self._options = options
         self._account: Account | None = None
         self._sender: ServiceBusSender | None = None
+        self._handlers: list[Any] = []
 
     async def send(self, messages: Sequence[Outgoing]) -> Sequence[str]:
         """The message id of each: the broker tells nobody which sequence number it has given it."""
@@ -60,13 +61,14 @@ class EntitySender:
         if self._sender is None:
             self._account = Account(self._options)
             self._sender = self._account.sender()
+            self._handlers = watched(self._sender)
         return self._sender
 
     async def aclose(self) -> None:
         sender, self._sender = self._sender, None
         account, self._account = self._account, None
         if sender is not None:
-            await closed_within(_CLOSED_WITHIN, sender)
+            await closed_within(_CLOSED_WITHIN, sender, self._handlers)
         if account is not None:
             await account.aclose()
 

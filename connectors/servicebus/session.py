@@ -38,9 +38,10 @@ class Session:
         return not self.link.unsettled and not self.is_paused and now - self.came_at > seconds
 
     def begin_again(self, epoch: int | None, failed: Message | None, now: float) -> None:
-        """Soon; where a message has failed after a delay that grows with its deliveries."""
-        if epoch is not None:
-            self.epoch = epoch
+        """Soon; where a message has failed after a delay that grows with its deliveries. What has come so far is of an
+        epoch that is over; `epoch` None: the next one is asked for when the session is ours again.
+        """
+        self.epoch = OVER if epoch is None else epoch
         self.failed = failed
         delay = 0.0 if failed is None else AGAIN.after(failed.deliveries or 1, random.random())  # noqa: S311  # no secret
         self.again_at = now + delay
